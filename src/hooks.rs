@@ -1,44 +1,34 @@
 //! Panics on demand, for the tests that show what a panic does (cargo feature `test-hooks`; nothing without it).
 //!
-//! Owns: the one armed point. Invariant: a build without the feature has no switch at all, `panic_point` is empty in it.
+//! Invariant: a build without the feature has no switch at all; `panic_point` is empty in it.
 
 #[cfg(feature = "test-hooks")]
 mod armed {
-    use std::cell::Cell;
-
-    /// The points that can be armed.
-    pub const POINTS: [&str; 4] = ["front", "handler", "transaction", "alarm"];
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
 
     thread_local! {
-        static ARMED: Cell<Option<&'static str>> = const { Cell::new(None) };
+        static ARMED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
     }
 
-    /// Makes the next pass through this point panic, once. Unknown names are ignored.
+    /// Makes the next pass through this point panic, once.
     pub fn arm(name: &str) {
-        ARMED.set(POINTS.into_iter().find(|point| *point == name));
+        ARMED.with_borrow_mut(|armed| armed.insert(name.to_owned()));
     }
 
-    /// Takes back what was armed, unless it has gone off.
-    pub fn disarm() {
-        ARMED.set(None);
-    }
-
-    pub(super) fn goes_off(name: &str) -> bool {
-        let hit = ARMED.get() == Some(name);
-        if hit {
-            ARMED.set(None);
-        }
-        hit
+    /// Takes back what was armed, unless it has gone off. Returns whether it had not.
+    pub fn disarm(name: &str) -> bool {
+        ARMED.with_borrow_mut(|armed| armed.remove(name))
     }
 }
 
 #[cfg(feature = "test-hooks")]
-pub use armed::{POINTS, arm, disarm};
+pub use armed::{arm, disarm};
 
 /// Panics if a test armed this point.
 #[cfg(feature = "test-hooks")]
 pub fn panic_point(name: &'static str) {
-    if armed::goes_off(name) {
+    if disarm(name) {
         panic!("injected by a test at {name}");
     }
 }

@@ -1,0 +1,215 @@
+//! The Durable Object: one hub, one database, one alarm.
+//!
+//! A request is handled in one turn of the event loop: the command commits, the alarm is moved if the command calls for
+//! it, those who wait are woken, and wakes are on their way; only then is anything awaited. The answer does not wait for the
+//! wakes.
+
+use std::cell::RefCell;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+
+use futures_util::{StreamExt as _, stream};
+use worker::{DurableObject, Env, State, console_error, durable_object};
+
+use super::alarm::{self, Alarm};
+use super::database::ObjectDatabase;
+use super::outbound::{self, Sent};
+use super::waiting::Waiting;
+use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, guarded, guarded_now, problems};
+use crate::domain::settings::{SettingError, Settings};
+use crate::http::message::{Outcome, Request, Response};
+use crate::http::router;
+use crate::hub::{Effects, Hub, Presence, WakeOrder, WakeOutcome, record_wake};
+use crate::store::database::{Database as _, RowsUsed};
+use crate::store::migrate::migrate;
+
+/// Wakes of one command that are sent at the same time.
+const SENDS_AT_A_TIME: usize = 4;
+/// Times that one call may be resumed; far more than any call needs.
+const RESUMES_MAX: usize = 1_000;
+/// Status of an answer that nobody will read, as proxies log it.
+const CLIENT_GONE: u16 = 499;
+
+/// The class that the runtime instantiates. What it holds is safe to unwind through, because a command that panics is
+/// rolled back and the rest is cells that are never left half written.
+#[durable_object(alarm)]
+pub struct TaskHub {
+    object: AssertUnwindSafe<Result<Rc<Object>, Rc<[SettingError]>>>,
+}
+
+impl DurableObject for TaskHub {
+    fn new(state: State, env: Env) -> Self {
+        Self { object: AssertUnwindSafe(config::settings(&env).map(|settings| Rc::new(Object::new(state, settings)))) }
+    }
+
+    async fn fetch(&self, request: worker::Request) -> worker::Result<worker::Response> {
+        let object = match &*self.object {
+            Ok(object) => Rc::clone(object),
+            Err(errors) => return convert::response(problems::misconfigured(errors)),
+        };
+        match guarded(object.answer(request)).await {
+            Ok(response) => convert::response(response),
+            Err(Panicked) => convert::response(problems::internal()),
+        }
+    }
+
+    async fn alarm(&self) -> worker::Result<worker::Response> {
+        match &*self.object {
+            Ok(object) => alarm::ring(object).await?,
+            Err(_) => console_error!("the alarm rang, but the settings are wrong: see /healthz"),
+        }
+        worker::Response::empty()
+    }
+}
+
+/// Everything that lives as long as the object does in memory.
+pub struct Object {
+    pub(super) state: State,
+    pub(super) database: ObjectDatabase,
+    pub(super) alarm: Alarm,
+    settings: Rc<Settings>,
+    presence: Presence,
+    waiting: Rc<Waiting>,
+    /// Whether the database can be used; unknown before the first event.
+    opened: RefCell<Option<Result<(), String>>>,
+    /// Where the hub was last reached, for wakes that the alarm sends.
+    origin: RefCell<String>,
+}
+
+impl Object {
+    fn new(state: State, settings: Rc<Settings>) -> Self {
+        Self {
+            database: ObjectDatabase::new(&state),
+            state,
+            alarm: Alarm::default(),
+            settings,
+            presence: Presence::default(),
+            waiting: Rc::default(),
+            opened: RefCell::default(),
+            origin: RefCell::default(),
+        }
+    }
+
+    /// Brings the database to the present schema and finds out about the alarm, once. The error is kept and answered.
+    pub async fn open(&self) -> Result<(), String> {
+        if let Some(opened) = &*self.opened.borrow() {
+            return opened.clone();
+        }
+        let opened = match guarded_now(|| migrate(&self.database)) {
+            Ok(Ok(_version)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(Panicked) => Err("its migration panicked".to_owned()),
+        };
+        if let Err(reason) = &opened {
+            console_error!("the database cannot be opened: {reason}");
+        }
+        *self.opened.borrow_mut() = Some(opened.clone());
+        self.alarm.learn(&self.state).await;
+        opened
+    }
+
+    /// Answers a request, waiting if its handler wants to.
+    async fn answer(self: Rc<Self>, mut web_request: worker::Request) -> Response {
+        if let Err(reason) = self.open().await {
+            return problems::cannot_open(&reason);
+        }
+        let mut request = convert::head(&web_request);
+        let Ok(body) = web_request.bytes().await else { return problems::broken_body() };
+        request.body = body;
+        if request.path == entry::SWEEP_PATH {
+            alarm::sweep_now(&self).await;
+            return Response::empty(204);
+        }
+        self.origin.borrow_mut().clone_from(&request.origin);
+        #[cfg(feature = "test-hooks")]
+        if let Some(response) = super::test_routes::answer(&self, &request).await {
+            return response;
+        }
+        let signal = web_request.inner().signal();
+        self.handle(request, || signal.aborted()).await
+    }
+
+    /// Calls the handler until it replies. A client that is gone is not served any more: it would claim a task and never
+    /// learn of it.
+    async fn handle(self: &Rc<Self>, mut request: Request, is_gone: impl Fn() -> bool) -> Response {
+        let mut spent = RowsUsed::default();
+        for _ in 0..RESUMES_MAX {
+            let before = self.database.rows_used();
+            let outcome = self.run(clock(), |hub| {
+                #[cfg(feature = "test-hooks")]
+                super::test_routes::arm(&request);
+                router::handle(hub, &request)
+            });
+            let after = self.database.rows_used();
+            spent.read += after.read - before.read;
+            spent.written += after.written - before.written;
+            let mut wait = match outcome {
+                Ok(Outcome::Reply(response)) => return with_rows(response, spent),
+                Ok(Outcome::Wait(wait)) => wait,
+                Err(Panicked) => return problems::internal(),
+            };
+            if !self.waiting.wait(&wait).await {
+                wait.until = wait.until.min(clock());
+            }
+            if is_gone() {
+                return Response::empty(CLIENT_GONE);
+            }
+            request.resumed = Some(wait);
+        }
+        console_error!("{} {} was resumed too often", request.method, request.path);
+        problems::internal()
+    }
+
+    /// Runs commands in one turn, and sets going what they want done outside.
+    pub fn run<T>(self: &Rc<Self>, now: i64, body: impl FnOnce(&Hub<'_>) -> T) -> Result<T, Panicked> {
+        let written_before = self.database.rows_used().written;
+        let origin = self.origin.borrow().clone();
+        let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, &origin);
+        let result = guarded_now(|| body(&hub));
+        let wrote = self.database.rows_used().written > written_before;
+        if wrote || self.alarm.is_overdue(clock()) {
+            self.alarm.follow(self, || hub.next_due());
+        }
+        self.set_going(hub.take_effects());
+        result
+    }
+
+    fn set_going(self: &Rc<Self>, effects: Effects) {
+        let Effects { changed, ready, wakes } = effects;
+        self.waiting.wake(&changed, &ready);
+        if !wakes.is_empty() {
+            let object = Rc::clone(self);
+            self.state.wait_until(object.send(wakes));
+        }
+    }
+
+    /// Sends wakes and records what became of each. One that is never recorded, because the object dies, is due again
+    /// after its time-out.
+    async fn send(self: Rc<Self>, wakes: Vec<WakeOrder>) {
+        stream::iter(&wakes).for_each_concurrent(SENDS_AT_A_TIME, |order| self.send_one(order)).await;
+    }
+
+    async fn send_one(self: &Rc<Self>, order: &WakeOrder) {
+        let outcome = match guarded(outbound::send(&order.request)).await {
+            Ok(Sent::Status(200..=299)) => WakeOutcome::Accepted,
+            Ok(Sent::Status(status)) => WakeOutcome::Rejected(format!("answered {status}")),
+            Ok(Sent::NoAnswer) => WakeOutcome::Unknown,
+            Ok(Sent::Failed(reason)) => WakeOutcome::Rejected(reason),
+            Err(Panicked) => WakeOutcome::Rejected("sending it panicked".to_owned()),
+        };
+        match self.run(clock(), |hub| record_wake(hub, order, &outcome)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => console_error!("a wake of {} was not recorded: {error}", order.executor),
+            Err(Panicked) => console_error!("recording a wake of {} panicked", order.executor),
+        }
+    }
+}
+
+/// With the test hooks, every answer says how many rows it took; otherwise nothing is added.
+fn with_rows(response: Response, spent: RowsUsed) -> Response {
+    if cfg!(feature = "test-hooks") {
+        let RowsUsed { read, written } = spent;
+        return response.with("x-rows-read", read.to_string()).with("x-rows-written", written.to_string());
+    }
+    response
+}
