@@ -1,0 +1,95 @@
+//! Every bound in one place. Nouns first, units last. A bound that an owner may change is a setting
+//! (`settings`), and its permitted range stands here.
+
+/// Longest request body the hub reads, in bytes; larger ones are refused with 413 before they are parsed.
+pub const REQUEST_BODY_BYTES_MAX: usize = 1_048_576;
+/// Longest value the database is given, in bytes (Cloudflare's own limit on a row, string or blob is 2 MB).
+pub const VALUE_BYTES_MAX: usize = 2_000_000;
+
+/// Longest title, in characters.
+pub const TITLE_CHARS_MAX: usize = 200;
+/// Longest context that a submitter may attach, in bytes of JSON.
+pub const CONTEXT_BYTES_MAX: usize = 65_536;
+/// Longest checkpoint, in bytes of JSON.
+pub const CHECKPOINT_BYTES_MAX: usize = 65_536;
+/// Longest note, in characters.
+pub const NOTE_CHARS_MAX: usize = 2_000;
+/// Longest question or answer, in characters.
+pub const MESSAGE_CHARS_MAX: usize = 8_000;
+/// Longest error message, in characters.
+pub const ERROR_CHARS_MAX: usize = 8_000;
+/// Most outside actions a result may report, and their bytes of JSON.
+pub const EXTERNAL_ACTIONS_BYTES_MAX: usize = 32_768;
+/// Longest idempotency key or request id, in bytes.
+pub const REQUEST_ID_BYTES_MAX: usize = 200;
+/// Longest executor name, in bytes.
+pub const EXECUTOR_NAME_BYTES_MAX: usize = 40;
+/// Longest queue name, in bytes.
+pub const QUEUE_NAME_BYTES_MAX: usize = 64;
+/// Most queues that one executor serves, or that one claim names.
+pub const EXECUTOR_QUEUES_MAX: usize = 16;
+/// Most executors in one hub.
+pub const EXECUTORS_MAX: usize = 64;
+/// Most tasks that one executor may hold at a time, whatever its own limit says.
+pub const EXECUTOR_HELD_MAX: u32 = 1_000;
+/// Keys of one executor that are valid at a time.
+pub const EXECUTOR_KEYS_MAX: usize = 2;
+
+/// Priorities run from 0 (last) to 9 (first).
+pub const PRIORITY_MAX: u8 = 9;
+/// The priority of a task that names none.
+pub const PRIORITY_DEFAULT: u8 = 5;
+/// Failures that a task may spend before it fails for good, when it names none.
+pub const ATTEMPTS_DEFAULT: u32 = 3;
+/// The largest failure budget a task may ask for.
+pub const ATTEMPTS_MAX: u32 = 100;
+
+/// Longest time a claim may wait for work, in seconds.
+pub const CLAIM_WAIT_SECONDS_MAX: u32 = 25;
+/// Longest time `get_task` may wait for a change, in seconds.
+pub const TASK_WAIT_SECONDS_MAX: u32 = 50;
+/// Longest deferral, in seconds (seven days).
+pub const DEFER_SECONDS_MAX: u32 = 604_800;
+/// Furthest `not_before` or deadline from now, in seconds (one year).
+pub const HORIZON_SECONDS_MAX: i64 = 31_536_000;
+/// How long a wake that nobody has recorded counts as being on its way, beyond the time-out of its request.
+pub const WAKE_RECORD_GRACE_MS: i64 = 5_000;
+/// How long a released task waits before its executor is woken again, so that a wake and a release cannot chase each other.
+pub const RELEASE_REWAKE_MS: i64 = 60_000;
+/// Longest wake body that an owner may configure, in bytes.
+pub const WAKE_BODY_BYTES_MAX: usize = 4_096;
+/// Longest webhook address, in bytes.
+pub const WAKE_URL_BYTES_MAX: usize = 2_048;
+/// Most wakes sent in one round; the rest follow in the next.
+pub const WAKES_PER_ROUND_MAX: usize = 16;
+
+/// Events that refused calls may leave on one task, and how many of them heartbeats may take.
+pub const LATE_EVENTS_MAX: u32 = 20;
+/// Of the late events, those that heartbeats may take, so that a zombie cannot crowd out the result it brings later.
+pub const LATE_HEARTBEAT_EVENTS_MAX: u32 = 5;
+/// How much of what a refused call brought is kept, in bytes.
+pub const LATE_EVIDENCE_BYTES_MAX: usize = 2_048;
+/// Most events that one read of a task returns; older ones are counted.
+pub const EVENTS_READ_MAX: usize = 200;
+/// Most messages that a heartbeat or a claim hands over; the newest are kept.
+pub const MESSAGES_READ_MAX: usize = 20;
+
+/// Tasks whose timers one sweep transaction handles.
+pub const SWEEP_BATCH_MAX: usize = 50;
+/// Sweep transactions in one alarm; if more is due, the alarm is set again at once.
+pub const SWEEP_BATCHES_MAX: usize = 20;
+/// Tasks that one purge transaction looks at.
+pub const PURGE_BATCH_MAX: usize = 50;
+/// Purge transactions in one sweep.
+pub const PURGE_BATCHES_MAX: usize = 20;
+
+/// Tasks in one page of a list.
+pub const PAGE_TASKS_MAX: usize = 50;
+/// The page size of a list that names none.
+pub const PAGE_TASKS_DEFAULT: usize = 20;
+/// Rows that one page of a filtered list looks at before it stops and hands out its cursor.
+pub const PAGE_ROWS_EXAMINED_MAX: usize = 500;
+/// Size of one tool result, in bytes of JSON: under 10,000 tokens even where a token is little more than three bytes.
+pub const TOOL_RESULT_BYTES_MAX: usize = 30_000;
+/// Messages in one JSON-RPC batch (2025-03-26 only).
+pub const RPC_BATCH_MAX: usize = 20;

@@ -1,0 +1,16 @@
+//! What the hub means by a task, and every rule about its life.
+//!
+//! Owns: ids, limits, settings, the transition table, leases, retry budget, secrets' formats, and which addresses a
+//! webhook may have. Invariant: everything here is a pure function of its arguments. It refuses to know SQL, HTTP, the
+//! clock and randomness: `now` and `entropy` come in as arguments.
+
+pub mod ids;
+pub mod lifecycle;
+pub mod limits;
+pub mod retry;
+pub mod secret;
+pub mod settings;
+pub mod target;
+pub mod task;
+pub mod text;
+pub mod wake;

@@ -1,0 +1,177 @@
+//! The owner's settings (design §15): names, defaults, permitted ranges, and their check at start.
+
+use super::secret::HUB_SECRET_BYTES_MIN;
+use super::target::TargetPolicy;
+
+/// What the owner configured, or the defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a claim lives without a heartbeat, in milliseconds.
+    pub lease_ms: i64,
+    /// How long after an accepted wake an unclaimed task is woken again, in milliseconds.
+    pub rewake_after_ms: i64,
+    /// How long a wake covers the tasks that follow it, in milliseconds.
+    pub wake_coalesce_ms: i64,
+    /// Wakes in a row that may be refused before the hub gives up.
+    pub wake_attempts_max: u32,
+    /// How long a wake's request may take, in milliseconds.
+    pub wake_timeout_ms: i64,
+    /// How long a task waits for an answer before it fails, in milliseconds.
+    pub input_timeout_ms: i64,
+    /// How long a finished task is kept, in milliseconds.
+    pub retention_ms: i64,
+    /// Longest result or data, in bytes.
+    pub result_bytes_max: usize,
+    /// Longest instructions, in bytes.
+    pub instructions_bytes_max: usize,
+    /// Where the hub is reached from outside, without a trailing slash; `None`: as each request says.
+    pub public_url: Option<String>,
+    /// Which addresses wakes may go to.
+    pub targets: TargetPolicy,
+    /// The hub's own secret, from which keys and tokens are made.
+    pub hub_secret: String,
+    /// The static bearer token of headless clients, if the owner wants one.
+    pub owner_token: Option<String>,
+}
+
+/// One setting that cannot be used, in words for the owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError {
+    /// The variable's name.
+    pub name: &'static str,
+    /// What is wrong and what to write instead.
+    pub detail: String,
+}
+
+/// A number with its default and permitted range; `scale` turns the written unit into the stored one.
+struct Number {
+    name: &'static str,
+    default: i64,
+    min: i64,
+    max: i64,
+}
+
+const LEASE_SECONDS: Number = Number { name: "LEASE_SECONDS", default: 300, min: 1, max: 86_400 };
+const REWAKE_AFTER_SECONDS: Number = Number { name: "REWAKE_AFTER_SECONDS", default: 900, min: 1, max: 604_800 };
+const WAKE_COALESCE_SECONDS: Number = Number { name: "WAKE_COALESCE_SECONDS", default: 120, min: 0, max: 86_400 };
+const WAKE_MAX_ATTEMPTS: Number = Number { name: "WAKE_MAX_ATTEMPTS", default: 5, min: 1, max: 100 };
+const WAKE_TIMEOUT_SECONDS: Number = Number { name: "WAKE_TIMEOUT_SECONDS", default: 10, min: 1, max: 25 };
+const INPUT_TIMEOUT_SECONDS: Number = Number { name: "INPUT_TIMEOUT_SECONDS", default: 86_400, min: 1, max: 2_592_000 };
+const RETENTION_DAYS: Number = Number { name: "RETENTION_DAYS", default: 30, min: 1, max: 3_650 };
+const RESULT_MAX_BYTES: Number = Number { name: "RESULT_MAX_BYTES", default: 262_144, min: 1_024, max: 393_216 };
+const INSTRUCTIONS_MAX_BYTES: Number =
+    Number { name: "INSTRUCTIONS_MAX_BYTES", default: 65_536, min: 1_024, max: 262_144 };
+
+/// The names of all variables that `Settings::from_vars` reads, for the README's table and the Worker's bindings.
+pub const NAMES: [&str; 13] = [
+    "LEASE_SECONDS",
+    "REWAKE_AFTER_SECONDS",
+    "WAKE_COALESCE_SECONDS",
+    "WAKE_MAX_ATTEMPTS",
+    "WAKE_TIMEOUT_SECONDS",
+    "INPUT_TIMEOUT_SECONDS",
+    "RETENTION_DAYS",
+    "RESULT_MAX_BYTES",
+    "INSTRUCTIONS_MAX_BYTES",
+    "PUBLIC_URL",
+    "ALLOW_PRIVATE_WEBHOOKS",
+    "HUB_SECRET",
+    "OWNER_TOKEN",
+];
+
+impl Settings {
+    /// Reads every setting through `var` (`None` or an empty text: not set). All errors are collected, so that an owner
+    /// mends them in one go.
+    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<SettingError>> {
+        let var = |name: &str| var(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let mut errors = Vec::new();
+        let mut number = |spec: &Number| read_number(spec, var(spec.name), &mut errors);
+
+        let lease_ms = number(&LEASE_SECONDS) * 1000;
+        let rewake_after_ms = number(&REWAKE_AFTER_SECONDS) * 1000;
+        let wake_coalesce_ms = number(&WAKE_COALESCE_SECONDS) * 1000;
+        let wake_attempts_max = number(&WAKE_MAX_ATTEMPTS).unsigned_abs() as u32;
+        let wake_timeout_ms = number(&WAKE_TIMEOUT_SECONDS) * 1000;
+        let input_timeout_ms = number(&INPUT_TIMEOUT_SECONDS) * 1000;
+        let retention_ms = number(&RETENTION_DAYS) * 86_400_000;
+        let result_bytes_max = number(&RESULT_MAX_BYTES).unsigned_abs() as usize;
+        let instructions_bytes_max = number(&INSTRUCTIONS_MAX_BYTES).unsigned_abs() as usize;
+
+        let public_url = var("PUBLIC_URL").and_then(|text| read_public_url(&text, &mut errors));
+        let targets = read_targets(var("ALLOW_PRIVATE_WEBHOOKS").as_deref(), &mut errors);
+        let hub_secret = read_hub_secret(var("HUB_SECRET"), &mut errors);
+        let owner_token = var("OWNER_TOKEN");
+        if owner_token.as_ref().is_some_and(|token| token.len() < 16) {
+            let detail = "is shorter than 16 characters; use a long random text".to_owned();
+            errors.push(SettingError { name: "OWNER_TOKEN", detail });
+        }
+
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Self {
+            lease_ms,
+            rewake_after_ms,
+            wake_coalesce_ms,
+            wake_attempts_max,
+            wake_timeout_ms,
+            input_timeout_ms,
+            retention_ms,
+            result_bytes_max,
+            instructions_bytes_max,
+            public_url,
+            targets,
+            hub_secret,
+            owner_token,
+        })
+    }
+}
+
+fn read_number(spec: &Number, text: Option<String>, errors: &mut Vec<SettingError>) -> i64 {
+    let Some(text) = text else { return spec.default };
+    match text.parse::<i64>() {
+        Ok(value) if (spec.min..=spec.max).contains(&value) => value,
+        _ => {
+            let Number { name, default, min, max } = spec;
+            let shown = super::text::shorten(&text, 40);
+            let detail = format!("is \"{shown}\", not a whole number from {min} to {max} (default {default})");
+            errors.push(SettingError { name, detail });
+            spec.default
+        }
+    }
+}
+
+fn read_public_url(text: &str, errors: &mut Vec<SettingError>) -> Option<String> {
+    let bare = text.trim_end_matches('/');
+    let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
+    if host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])) {
+        return Some(bare.to_owned());
+    }
+    let detail = "must be scheme and host only, such as https://taskhub.example.workers.dev".to_owned();
+    errors.push(SettingError { name: "PUBLIC_URL", detail });
+    None
+}
+
+fn read_targets(text: Option<&str>, errors: &mut Vec<SettingError>) -> TargetPolicy {
+    match text {
+        None | Some("false" | "0" | "no") => TargetPolicy::PublicOnly,
+        Some("true" | "1" | "yes") => TargetPolicy::PrivateAllowed,
+        Some(_) => {
+            let detail = "must be true or false".to_owned();
+            errors.push(SettingError { name: "ALLOW_PRIVATE_WEBHOOKS", detail });
+            TargetPolicy::PublicOnly
+        }
+    }
+}
+
+fn read_hub_secret(text: Option<String>, errors: &mut Vec<SettingError>) -> String {
+    let secret = text.unwrap_or_default();
+    if secret.len() < HUB_SECRET_BYTES_MIN {
+        let detail = format!(
+            "is missing or shorter than {HUB_SECRET_BYTES_MIN} characters; set it to a long random text \
+             (wrangler secret put HUB_SECRET)"
+        );
+        errors.push(SettingError { name: "HUB_SECRET", detail });
+    }
+    secret
+}

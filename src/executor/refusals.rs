@@ -1,0 +1,76 @@
+//! What an executor is told when a call changes nothing: which code, and what to do next. Exhaustive on purpose.
+
+use crate::domain::task::State;
+use crate::http::problem::{Problem, bad_request, storage_failed};
+use crate::hub::{AttemptRejected, ClaimRejected};
+
+/// The problem that answers a refused heartbeat, result, deferral or release.
+pub(super) fn attempt(rejected: &AttemptRejected) -> Problem {
+    match rejected {
+        AttemptRejected::TaskNotFound => task_not_found(),
+        AttemptRejected::LeaseLost { why } => Problem::new(
+            409,
+            "lease_lost",
+            "Lease lost",
+            format!(
+                "{why} Stop working on this task and discard what you have; what you sent is kept as evidence. Claim again."
+            ),
+        ),
+        AttemptRejected::Canceled => Problem::new(
+            409,
+            "canceled",
+            "Task canceled",
+            "The task was canceled. Stop working on it, undo nothing unless its instructions say so, and claim the next one.",
+        ),
+        AttemptRejected::AlreadyFinished => Problem::new(
+            409,
+            "already_finished",
+            "Task already finished",
+            "The task is over, and its outcome stays as it is. Stop working on it and claim the next one.",
+        ),
+        AttemptRejected::NotWorking => Problem::new(
+            409,
+            "not_working",
+            "Task waits for input",
+            "The task waits for a person's answer, so it cannot be deferred or released. Nothing more is needed from you: \
+             it will be handed out again when it is answered. To go on with it yourself, send a heartbeat; to end it, send \
+             a result.",
+        ),
+        AttemptRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
+        AttemptRejected::Database(_) => storage_failed(),
+    }
+}
+
+/// The problem that answers a refused claim.
+pub(super) fn claim(rejected: &ClaimRejected) -> Problem {
+    match rejected {
+        ClaimRejected::Ended { task_id, state } => {
+            let state = state.map_or("deleted", State::as_str);
+            Problem::new(
+                409,
+                "claim_ended",
+                "Claim ended",
+                format!(
+                    "The claim made under this request_id is over (task {task_id} is {state}). Claim again under a new \
+                     request_id."
+                ),
+            )
+        }
+        ClaimRejected::QueueNotServed { queue, served } => {
+            let queue = crate::domain::text::shorten(queue, 80);
+            let served = if served.is_empty() { "none".to_owned() } else { served.join(", ") };
+            bad_request(format!(
+                "queues: this executor does not serve \"{queue}\". It serves: {served}. Leave queues out to claim from all, \
+                 or ask the owner to add the queue."
+            ))
+        }
+        ClaimRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
+        ClaimRejected::Database(_) => storage_failed(),
+    }
+}
+
+fn task_not_found() -> Problem {
+    let detail = "There is no task with this task_id: it is mistyped, or was deleted after its retention. Use the id that the \
+                  claim returned (it begins with t_).";
+    Problem::new(404, "task_not_found", "Task not found", detail)
+}

@@ -1,0 +1,46 @@
+//! JSON bodies: read strictly, refused with a sentence that a language model can act on.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::message::Request;
+use super::problem::{Problem, bad_request};
+
+/// The body as JSON. An empty one is `{}`, and the content type does not matter, so that a bare `curl -d` works.
+pub fn json(request: &Request) -> Result<Json, Problem> {
+    if request.body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Json::Object(serde_json::Map::new()));
+    }
+    let text = std::str::from_utf8(&request.body)
+        .map_err(|_| bad_request("The body is not UTF-8. Send JSON encoded in UTF-8."))?;
+    let value: Json = serde_json::from_str(text).map_err(|error| {
+        bad_request(format!("The body is not valid JSON: {error}. Mend it and send the same call again."))
+    })?;
+    if !value.is_object() {
+        return Err(bad_request("The body must be one JSON object: {…}."));
+    }
+    if has_nul(&value) {
+        return Err(bad_request("A text in the body contains the character U+0000; leave it out."));
+    }
+    Ok(value)
+}
+
+/// A JSON object as the type that a call takes.
+pub fn typed<T: DeserializeOwned>(value: &Json) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let reason = error.into_inner().to_string();
+        let place = if path == "." { String::new() } else { format!("{path}: ") };
+        bad_request(format!("The body does not fit this call: {place}{reason}. Mend it and send the call again."))
+    })
+}
+
+/// Databases and terminals end a text at U+0000, so none is let in.
+fn has_nul(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.contains('\0'),
+        Json::Array(items) => items.iter().any(has_nul),
+        Json::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
+    }
+}

@@ -1,0 +1,56 @@
+//! What the front Worker decides without asking the object.
+
+use serde_json::Value as Json;
+
+use super::cors;
+use super::message::{Request, Response};
+use super::problem;
+use super::route::{ExecutorCall, NoRoute, Route};
+use crate::domain::settings::Settings;
+
+/// The answer to a request that need not, or must not, reach the object: a preflight, an unknown path, a wrong method, a
+/// foreign origin, a credential that cannot be right. `None`: the object answers.
+pub fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
+    if let Some(response) = cors::preflight(request) {
+        return Some(response);
+    }
+    let response = match Route::of(&request.method, &request.path) {
+        Err(NoRoute::NotFound) => Some(problem::not_found().response()),
+        Err(NoRoute::MethodNotAllowed(allowed)) => Some(problem::method_not_allowed(allowed)),
+        Ok(route) => {
+            let foreign = (route == Route::Mcp).then(|| cors::refuse_origin(request)).flatten();
+            foreign.or_else(|| super::auth::refuse(request, &route, settings))
+        }
+    };
+    response.map(|response| cors::decorate(request, response))
+}
+
+/// Whether a request may be sent to the object again when it is not known what became of the first: reads, calls that are
+/// the same twice by nature, and those that carry a key by which the object knows them again.
+pub fn is_repeatable(request: &Request) -> bool {
+    let body = || serde_json::from_slice::<Json>(&request.body).unwrap_or(Json::Null);
+    match Route::of(&request.method, &request.path) {
+        Ok(Route::Health | Route::ResourceMetadata | Route::ListExecutors | Route::GetTask(_)) => true,
+        Ok(Route::Executor(call)) => match call {
+            ExecutorCall::Claim => body()["request_id"].is_string(),
+            // A result that claims the next task does so under a key made of its claim token.
+            ExecutorCall::Heartbeat | ExecutorCall::Result | ExecutorCall::Defer | ExecutorCall::Release => true,
+            ExecutorCall::Ping => true,
+        },
+        Ok(Route::Mcp) => is_repeatable_rpc(&body()),
+        Ok(Route::CreateExecutor | Route::DeleteExecutor(_) | Route::RotateKey(_)) | Err(_) => false,
+    }
+}
+
+fn is_repeatable_rpc(message: &Json) -> bool {
+    if message["method"] != "tools/call" {
+        return message.is_object();
+    }
+    let arguments = &message["params"]["arguments"];
+    match message["params"]["name"].as_str() {
+        Some("submit_task") => arguments["idempotency_key"].is_string(),
+        Some("get_task" | "list_tasks" | "list_executors" | "hub_status" | "cancel_task" | "answer_task") => true,
+        Some("retry_task") => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,97 @@
+//! Requests and responses as plain values, and the one way in which a handler may wait.
+
+use crate::domain::ids::TaskId;
+
+/// A request whose body has been read.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Upper-case method.
+    pub method: String,
+    /// Path without the query, still percent-encoded, starting with `/`.
+    pub path: String,
+    /// Query without the `?`; empty if there is none.
+    pub query: String,
+    /// Scheme and host as the client used them (`https://hub.example`), without a trailing slash.
+    pub origin: String,
+    /// Names in lower case, in order.
+    pub headers: Vec<(String, String)>,
+    /// The whole body.
+    pub body: Vec<u8>,
+    /// Set when a handler that waited is called again: what it returned as `Outcome::Wait`.
+    pub resumed: Option<Wait>,
+}
+
+impl Request {
+    /// The first header of this name (given in lower case), trimmed.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.trim())
+    }
+}
+
+/// A response whose body is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Names in lower case, in order.
+    pub headers: Vec<(&'static str, String)>,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// An empty response.
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: vec![], body: vec![] }
+    }
+
+    /// A JSON response that no cache keeps.
+    pub fn json(status: u16, body: &serde_json::Value) -> Self {
+        Self::bytes(status, "application/json", body.to_string().into_bytes())
+    }
+
+    /// A response of this type that no cache keeps.
+    pub fn bytes(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
+        Self {
+            status,
+            headers: vec![("content-type", content_type.to_owned()), ("cache-control", "no-store".to_owned())],
+            body,
+        }
+    }
+
+    /// The same response with one more header.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+/// What may end a wait before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// This task changed.
+    Task(TaskId),
+    /// A task became claimable at one of these addresses (`domain::task::Address` as text).
+    Ready(Vec<String>),
+}
+
+/// A handler's wish to be called again with the same request. It has changed nothing so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// When to call again at the latest, in milliseconds of Unix time.
+    pub until: i64,
+    /// What to call again for before that.
+    pub on: Topic,
+    /// The revision that the handler saw first, so that it knows a change when it sees one.
+    pub since: i64,
+}
+
+/// What a handler answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The response.
+    Reply(Response),
+    /// Nothing yet.
+    Wait(Wait),
+}

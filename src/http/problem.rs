@@ -1,0 +1,86 @@
+//! Errors on the wire: RFC 9457 `application/problem+json` with a stable code, a sentence that says what to do, and
+//! whether a retry helps.
+
+use serde_json::json;
+
+use super::message::Response;
+
+/// One error as a caller sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// HTTP status.
+    pub status: u16,
+    /// Stable name of the error.
+    pub code: &'static str,
+    /// The same for every error of this code.
+    pub title: &'static str,
+    /// What is the matter and what to do next; a sentence or two.
+    pub detail: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// When to try again, if it is known.
+    pub retry_after_seconds: Option<u32>,
+}
+
+impl Problem {
+    /// An error that the same call would meet again.
+    pub fn new(status: u16, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, title, detail: detail.into(), retryable: false, retry_after_seconds: None }
+    }
+
+    /// The same, but worth trying again after this many seconds.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retryable: true, retry_after_seconds: Some(seconds), ..self }
+    }
+
+    /// The response that carries it.
+    pub fn response(&self) -> Response {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            "retryable": self.retryable,
+        });
+        if let Some(seconds) = self.retry_after_seconds {
+            body["retry_after_seconds"] = json!(seconds);
+        }
+        let response = Response::bytes(self.status, "application/problem+json", body.to_string().into_bytes());
+        match self.retry_after_seconds {
+            Some(seconds) => response.with("retry-after", seconds.to_string()),
+            None => response,
+        }
+    }
+}
+
+/// A request that cannot be read: broken JSON, a missing or wrong field.
+pub fn bad_request(detail: impl Into<String>) -> Problem {
+    Problem::new(400, "bad_request", "Bad request", detail)
+}
+
+/// There is no such route.
+pub fn not_found() -> Problem {
+    let detail = "There is nothing at this path. The executor API is POST /executor/claim, heartbeat, result, defer, release \
+                  and ping; the owner API is under /api; MCP is at /mcp.";
+    Problem::new(404, "not_found", "Not found", detail)
+}
+
+/// The path exists, but not with this method.
+pub fn method_not_allowed(allowed: &'static str) -> Response {
+    let detail = format!("Use {allowed} for this path.");
+    Problem::new(405, "method_not_allowed", "Method not allowed", detail).response().with("allow", allowed)
+}
+
+/// No credential, or one that does not hold.
+pub fn unauthorized(detail: &str, challenge: String) -> Response {
+    Problem::new(401, "unauthorized", "Unauthorized", detail).response().with("www-authenticate", challenge)
+}
+
+/// The database failed. The reason is logged, not told.
+pub fn storage_failed() -> Problem {
+    let detail = "The hub's storage failed, and nothing was changed. Repeat the same call after a few seconds; if it fails \
+                  again, tell the owner to look into the Worker's log.";
+    Problem::new(500, "internal", "Internal error", detail).retry_after(5)
+}

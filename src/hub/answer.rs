@@ -1,0 +1,107 @@
+//! `answer`: a person answers what an attempt asked.
+
+use serde_json::json;
+
+use super::{Hub, wakes};
+use crate::domain::ids::TaskId;
+use crate::domain::lifecycle::{Event, step};
+use crate::domain::limits::MESSAGE_CHARS_MAX;
+use crate::domain::task::State;
+use crate::store::database::DatabaseError;
+use crate::store::events::{self, Kind, NewEvent};
+use crate::store::tasks::{self, TaskHead};
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Who answers.
+    pub submitter: String,
+    /// The task.
+    pub task_id: String,
+    /// What they say.
+    pub text: String,
+}
+
+/// The answer is on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The task.
+    pub id: String,
+    /// `input-required` while the attempt that asked may come for it, `submitted` if another attempt gets it.
+    pub state: State,
+    /// Whether the very same answer was there already.
+    pub already: bool,
+}
+
+/// Why it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerRejected {
+    /// There is no such task, or not any more.
+    TaskNotFound,
+    /// It does not wait for an answer.
+    NotAsked {
+        /// Where it stands.
+        state: State,
+    },
+    /// The answer is empty or too long.
+    Invalid {
+        /// What is right, as a sentence.
+        detail: String,
+    },
+    /// The database failed.
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for AnswerRejected {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Gives the answer to the attempt that asked, or, if that has been silent for more than one lease, to the next one.
+pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected> {
+    if input.text.trim().is_empty() || input.text.chars().nth(MESSAGE_CHARS_MAX).is_some() {
+        let detail = format!("The answer must have 1 to {MESSAGE_CHARS_MAX} characters.");
+        return Err(AnswerRejected::Invalid { detail });
+    }
+    let id = TaskId::parse(&input.task_id).ok_or(AnswerRejected::TaskNotFound)?;
+    hub.command(|effects| {
+        let task = tasks::head(hub.db, id.as_str())?.ok_or(AnswerRejected::TaskNotFound)?;
+        if is_repeated(hub, &task, &input.text)? {
+            return Ok(Answered { id: task.id, state: task.life.state, already: true });
+        }
+        let consumers = wakes::consumers(hub, &task.address)?;
+        let rules = hub.rules(consumers.any_is_sent());
+        let not_asked = |_| AnswerRejected::NotAsked { state: task.life.state };
+        let next = step(&task.life, &Event::Answered, &rules).map_err(not_asked)?;
+        let (next, orders) = wakes::plan(hub, &task.id, next, &consumers)?;
+        let actor = format!("submitter:{}", input.submitter);
+        let event = NewEvent {
+            task_id: &task.id,
+            previous_seq: Some(task.event_seq),
+            at: hub.now,
+            kind: Kind::Answer,
+            attempt: next.attempt,
+            actor: &actor,
+            request_key: None,
+            data: json!({ "text": input.text, "state": next.state.as_str() }),
+        };
+        let seq = events::insert(hub.db, &event)?;
+        let due_at = next.due_at(hub.settings.lease_ms);
+        if !tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))? {
+            return Err(DatabaseError::Refused("the store refused an answer".to_owned()).into());
+        }
+        effects.wakes.extend(orders);
+        effects.task_changed(&task.id, next.state, &task.address);
+        Ok(Answered { id: task.id, state: next.state, already: false })
+    })
+}
+
+/// A double click: the newest thing that happened to the task is this very answer.
+fn is_repeated(hub: &Hub<'_>, task: &TaskHead, text: &str) -> Result<bool, DatabaseError> {
+    if task.message_seq != Some(task.event_seq) {
+        return Ok(false);
+    }
+    let newest = events::chain(hub.db, task.event_seq, 1)?.pop();
+    Ok(newest.is_some_and(|event| event.kind == Kind::Answer && event.data["text"] == json!(text)))
+}

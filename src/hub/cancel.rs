@@ -1,0 +1,76 @@
+//! `cancel`: the submitter or the owner calls a task off.
+
+use serde_json::json;
+
+use super::Hub;
+use crate::domain::ids::TaskId;
+use crate::domain::lifecycle::{Event, Refused, step};
+use crate::domain::task::State;
+use crate::store::database::DatabaseError;
+use crate::store::events::{self, Kind, NewEvent};
+use crate::store::tasks;
+
+/// The task is off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canceled {
+    /// The task.
+    pub id: String,
+    /// Whether it was so before.
+    pub already: bool,
+    /// The executor that was working on it and learns of this with its next heartbeat.
+    pub was_held_by: Option<String>,
+}
+
+/// Why it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CancelRejected {
+    /// There is no such task, or not any more.
+    TaskNotFound,
+    /// It is over already.
+    AlreadyFinished {
+        /// How.
+        state: State,
+    },
+    /// The database failed.
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for CancelRejected {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Cancels a task wherever it stands. Canceling twice is the same as once.
+pub fn cancel(hub: &Hub<'_>, submitter: &str, id: &str, reason: Option<&str>) -> Result<Canceled, CancelRejected> {
+    let id = TaskId::parse(id).ok_or(CancelRejected::TaskNotFound)?;
+    hub.command(|effects| {
+        let task = tasks::head(hub.db, id.as_str())?.ok_or(CancelRejected::TaskNotFound)?;
+        let next = match step(&task.life, &Event::Cancel, &hub.rules(false)) {
+            Ok(next) => next,
+            Err(Refused::Canceled) => return Ok(Canceled { id: task.id, already: true, was_held_by: None }),
+            Err(Refused::AlreadyFinished | Refused::LeaseLost | Refused::WrongState) => {
+                return Err(CancelRejected::AlreadyFinished { state: task.life.state });
+            }
+        };
+        let actor = format!("submitter:{submitter}");
+        let event = NewEvent {
+            task_id: id.as_str(),
+            previous_seq: Some(task.event_seq),
+            at: hub.now,
+            kind: Kind::Canceled,
+            attempt: next.attempt,
+            actor: &actor,
+            request_key: None,
+            data: json!({ "reason": reason, "note": task.note }),
+        };
+        let seq = events::insert(hub.db, &event)?;
+        if !tasks::move_on(hub.db, &task, &next, None, seq, hub.now, (None, reason))? {
+            return Err(DatabaseError::Refused("the store refused a cancellation".to_owned()).into());
+        }
+        effects.task_changed(&task.id, next.state, &task.address);
+        let held = matches!(task.life.state, State::Working | State::InputRequired);
+        let was_held_by = task.life.claim.filter(|_| held).map(|claim| claim.executor);
+        Ok(Canceled { id: task.id, already: false, was_held_by })
+    })
+}

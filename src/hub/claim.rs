@@ -1,0 +1,202 @@
+//! `claim`: the next task for an executor, exactly once.
+
+use serde_json::json;
+
+use super::query::{TaskDetail, detail};
+use super::{Effects, Hub};
+use crate::domain::lifecycle::{Event, step};
+use crate::domain::limits::{EXECUTOR_HELD_MAX, EXECUTOR_QUEUES_MAX, REQUEST_ID_BYTES_MAX};
+use crate::domain::secret;
+use crate::domain::task::{Address, Lane, State};
+use crate::store::database::DatabaseError;
+use crate::store::events::{self, EventRow, Kind, NewEvent};
+use crate::store::executors::{self, ExecutorRow};
+use crate::store::tasks::{self, TaskHead};
+
+/// A poll writes the executor's `last_claim_at` no more often than this, unless a wake waits to be answered.
+const CLAIMED_WRITE_MS: i64 = 60_000;
+
+/// What an executor asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Claim {
+    /// Names this claim, so that it can be asked for again when the answer was lost.
+    pub request_id: Option<String>,
+    /// Only these of its queues; all of them, and what is addressed to itself, if it names none.
+    pub queues: Option<Vec<String>>,
+}
+
+/// A claimed task.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The task with its messages and notes.
+    pub task: TaskDetail,
+    /// The number of this attempt.
+    pub attempt: u32,
+    /// What it must present with everything it does.
+    pub claim_token: String,
+    /// When the lease ends unless it is renewed, in milliseconds.
+    pub lease_expires_at: Option<i64>,
+}
+
+/// Why nothing was claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimRejected {
+    /// A claim was made under this request id, and it is over.
+    Ended {
+        /// The task that it claimed.
+        task_id: String,
+        /// Where that stands now, if it is still there.
+        state: Option<State>,
+    },
+    /// The executor does not serve this queue.
+    QueueNotServed {
+        /// What it asked for.
+        queue: String,
+        /// What it serves.
+        served: Vec<String>,
+    },
+    /// A field is wrong: its name, and what is right.
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// What is right, as a sentence.
+        detail: String,
+    },
+    /// The database failed.
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for ClaimRejected {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Claims the most urgent task at any of the executor's addresses; `None` if there is none, or if it holds as many as it
+/// may. A claim that finds nothing writes nothing.
+pub fn claim(hub: &Hub<'_>, executor: &ExecutorRow, input: &Claim) -> Result<Option<Claimed>, ClaimRejected> {
+    let addresses = addresses(executor, input)?;
+    let request_key = request_key(executor, input)?;
+    hub.command(|effects| {
+        if let Some(key) = &request_key
+            && let Some(event) = events::by_request(hub.db, key)?
+        {
+            return again(hub, executor, &event).map(Some);
+        }
+        let Some(task) = next(hub, &addresses)? else { return Ok(None) };
+        if held(hub, executor)? >= executor.max_concurrent.min(EXECUTOR_HELD_MAX) {
+            return Ok(None);
+        }
+        take(hub, effects, executor, &task, request_key.as_deref()).map(Some)
+    })
+}
+
+/// The addresses at which an executor finds work, as text.
+pub fn addresses(executor: &ExecutorRow, input: &Claim) -> Result<Vec<String>, ClaimRejected> {
+    let queues = input.queues.as_ref().unwrap_or(&executor.queues);
+    if queues.len() > EXECUTOR_QUEUES_MAX {
+        let detail = format!("It must name at most {EXECUTOR_QUEUES_MAX} queues.");
+        return Err(ClaimRejected::Invalid { field: "queues", detail });
+    }
+    if let Some(queue) = queues.iter().find(|queue| !executor.queues.contains(queue)) {
+        let served = executor.queues.clone();
+        return Err(ClaimRejected::QueueNotServed { queue: queue.clone(), served });
+    }
+    let own = Address::Executor(executor.name.clone()).to_string();
+    Ok(std::iter::once(own).chain(queues.iter().cloned()).collect())
+}
+
+fn request_key(executor: &ExecutorRow, input: &Claim) -> Result<Option<String>, ClaimRejected> {
+    let Some(id) = &input.request_id else { return Ok(None) };
+    if id.is_empty() || id.len() > REQUEST_ID_BYTES_MAX {
+        let detail = format!("It must have 1 to {REQUEST_ID_BYTES_MAX} bytes; a UUID will do.");
+        return Err(ClaimRejected::Invalid { field: "request_id", detail });
+    }
+    Ok(Some(secret::sha256_hex(&json!(["claim", executor.name, id]).to_string())))
+}
+
+/// The most urgent ready task: by priority, then by age, whatever its address.
+fn next(hub: &Hub<'_>, addresses: &[String]) -> Result<Option<TaskHead>, DatabaseError> {
+    let mut best: Option<TaskHead> = None;
+    for address in addresses {
+        let Some(task) = tasks::next_ready(hub.db, address, hub.now)? else { continue };
+        let order = |task: &TaskHead| (std::cmp::Reverse(task.priority), task.id.clone());
+        if best.as_ref().is_none_or(|best| order(&task) < order(best)) {
+            best = Some(task);
+        }
+    }
+    Ok(best)
+}
+
+fn held(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<u32, DatabaseError> {
+    tasks::count_working(hub.db, &executor.name, executor.max_concurrent)
+}
+
+fn take(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    executor: &ExecutorRow,
+    task: &TaskHead,
+    request_key: Option<&str>,
+) -> Result<Claimed, ClaimRejected> {
+    let attempt = task.life.attempt + 1;
+    let claim_token = secret::claim_token(&hub.settings.hub_secret, &task.id, attempt, &executor.name);
+    let event = Event::Claim { executor: executor.name.clone(), token_hash: secret::sha256_hex(&claim_token) };
+    let refused = |_| DatabaseError::Refused("a ready task refused a claim".to_owned());
+    let next = step(&task.life, &event, &hub.rules(false)).map_err(refused)?;
+    let actor = format!("executor:{}", executor.name);
+    let event = NewEvent {
+        task_id: &task.id,
+        previous_seq: Some(task.event_seq),
+        at: hub.now,
+        kind: Kind::Claimed,
+        attempt,
+        actor: &actor,
+        request_key,
+        data: json!(null),
+    };
+    let seq = events::insert(hub.db, &event)?;
+    if !tasks::claim(hub.db, task, &next, next.due_at(hub.settings.lease_ms), seq, hub.now)? {
+        return Err(DatabaseError::Refused("the store refused a claim that the lifecycle allows".to_owned()).into());
+    }
+    note_claim(hub, executor)?;
+    effects.task_changed(&task.id, next.state, &task.address);
+    claimed(hub, &task.id, claim_token)
+}
+
+/// Coalescing asks whether a claim came after the latest wake; the owner asks when the executor was last at work.
+fn note_claim(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<(), DatabaseError> {
+    let wake_unanswered = match (executor.last_wake_at, executor.last_claim_at) {
+        (Some(woken_at), Some(claimed_at)) => claimed_at <= woken_at,
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    let stale = executor.last_claim_at.is_none_or(|at| hub.now - at >= CLAIMED_WRITE_MS);
+    if wake_unanswered || stale { executors::claimed(hub.db, &executor.name, hub.now) } else { Ok(()) }
+}
+
+/// The claim that was made under this request id before, as long as it lives.
+fn again(hub: &Hub<'_>, executor: &ExecutorRow, event: &EventRow) -> Result<Claimed, ClaimRejected> {
+    let task = tasks::head(hub.db, &event.task_id)?;
+    let alive = task.as_ref().is_some_and(|task| {
+        task.life.state.lane() == Some(Lane::Held)
+            && task.life.attempt == event.attempt
+            && task.life.lease_expires_at.is_none_or(|at| hub.now < at)
+    });
+    let token = secret::claim_token(&hub.settings.hub_secret, &event.task_id, event.attempt, &executor.name);
+    let same_token = task
+        .as_ref()
+        .and_then(|task| task.life.claim.as_ref())
+        .is_some_and(|claim| claim.token_hash == secret::sha256_hex(&token));
+    if alive && same_token {
+        return claimed(hub, &event.task_id, token);
+    }
+    let state = task.map(|task| task.life.state);
+    Err(ClaimRejected::Ended { task_id: event.task_id.clone(), state })
+}
+
+fn claimed(hub: &Hub<'_>, id: &str, claim_token: String) -> Result<Claimed, ClaimRejected> {
+    let task = detail(hub, id)?.ok_or_else(|| DatabaseError::Refused("a claimed task is gone".to_owned()))?;
+    let life = &task.full.head.life;
+    Ok(Claimed { attempt: life.attempt, claim_token, lease_expires_at: life.lease_expires_at, task })
+}

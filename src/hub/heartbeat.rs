@@ -1,0 +1,122 @@
+//! `heartbeat`: the attempt is alive, with what it wants to say; or it waits for a person.
+
+use serde_json::{Value as Json, json};
+
+use super::Hub;
+use super::attempt::{self, AttemptCall, AttemptRejected, Change};
+use super::query::{Message, messages_after_claim};
+use crate::domain::lifecycle::{Event, step};
+use crate::domain::limits::{CHECKPOINT_BYTES_MAX, MESSAGE_CHARS_MAX, NOTE_CHARS_MAX};
+use crate::domain::task::{Life, State, WaitingOn};
+use crate::store::database::DatabaseError;
+use crate::store::events::Kind;
+use crate::store::tasks::{self, AttemptWrites, TaskHead};
+
+/// What a heartbeat brings.
+#[derive(Clone, Debug, Default)]
+pub struct Heartbeat {
+    /// A line about what is going on.
+    pub note: Option<String>,
+    /// 0 to 1.
+    pub progress: Option<f64>,
+    /// What the next attempt should know if this one dies.
+    pub checkpoint: Option<Json>,
+    /// The attempt waits for a person instead of working.
+    pub blocked: bool,
+    /// What it asks the submitter; without one, it waits for its own user.
+    pub question: Option<String>,
+}
+
+/// The hub's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beat {
+    /// `working` or `input-required`.
+    pub state: State,
+    /// When the lease ends, in milliseconds; none while the attempt waits for input.
+    pub lease_expires_at: Option<i64>,
+    /// Answers that people have given to this attempt, oldest first.
+    pub messages: Vec<Message>,
+}
+
+/// Renews the lease, or reports that the attempt waits for a person.
+pub fn heartbeat(hub: &Hub<'_>, call: &AttemptCall<'_>, input: &Heartbeat) -> Result<Beat, AttemptRejected> {
+    attempt::check_chars("note", input.note.as_deref(), NOTE_CHARS_MAX)?;
+    attempt::check_chars("question", input.question.as_deref(), MESSAGE_CHARS_MAX)?;
+    attempt::check_json("checkpoint", input.checkpoint.as_ref(), CHECKPOINT_BYTES_MAX)?;
+    if input.progress.is_some_and(|progress| !(0.0..=1.0).contains(&progress)) {
+        let detail = "It must be a number from 0 to 1.".to_owned();
+        return Err(AttemptRejected::Invalid { field: "progress", detail });
+    }
+    if input.blocked {
+        let on = if input.question.is_some() { WaitingOn::Submitter } else { WaitingOn::ExecutorUser };
+        block(hub, call, writes(input), on)?;
+        return answer(hub, call);
+    }
+    renew(hub, call, &writes(input))?;
+    answer(hub, call)
+}
+
+fn writes(input: &Heartbeat) -> AttemptWrites {
+    AttemptWrites {
+        note: input.note.clone(),
+        progress: input.progress,
+        checkpoint: input.checkpoint.clone(),
+        question: input.question.clone(),
+        ..AttemptWrites::default()
+    }
+}
+
+/// The way of almost every heartbeat: one row.
+fn renew(hub: &Hub<'_>, call: &AttemptCall<'_>, writes: &AttemptWrites) -> Result<(), AttemptRejected> {
+    let renewed = hub.command(|effects| {
+        let task = call.task(hub)?;
+        let fence = call.fence();
+        let next = match step(&task.life, &Event::Heartbeat(fence.clone()), &hub.rules(false)) {
+            Ok(next) => next,
+            Err(refused) => return attempt::refuse(hub, &task, call, refused).map(Err),
+        };
+        if task.life.state != State::Working {
+            return Ok(Ok(false));
+        }
+        if !tasks::renew(hub.db, &task.id, &next, hub.now, (&fence.token_hash, writes))? {
+            let reason = "the store refused a heartbeat that the lifecycle allows".to_owned();
+            return Err(DatabaseError::Refused(reason).into());
+        }
+        if writes.note.is_some() || writes.progress.is_some() {
+            effects.changed.push(task.id.clone());
+        }
+        Ok(Ok(true))
+    })??;
+    if renewed {
+        return Ok(());
+    }
+    let change = Change {
+        event: Event::Heartbeat(call.fence()),
+        writes: writes.clone(),
+        record: &|_, _| Some((Kind::Resumed, json!({}))),
+        outcome: None,
+    };
+    attempt::change(hub, call, &change).map(drop)
+}
+
+/// The attempt waits for a person. Saying so again with nothing new to ask only tells the hub that it is still there.
+pub(super) fn block(
+    hub: &Hub<'_>,
+    call: &AttemptCall<'_>,
+    writes: AttemptWrites,
+    on: WaitingOn,
+) -> Result<(), AttemptRejected> {
+    let question = writes.question.clone();
+    let record = |task: &TaskHead, _: &Life| {
+        let is_news = task.life.state == State::Working || (question.is_some() && question != task.question);
+        is_news.then(|| (Kind::Question, json!({ "question": question, "waiting_on": on.as_str() })))
+    };
+    let change = Change { event: Event::Blocked(call.fence(), on), writes, record: &record, outcome: None };
+    attempt::change(hub, call, &change).map(drop)
+}
+
+fn answer(hub: &Hub<'_>, call: &AttemptCall<'_>) -> Result<Beat, AttemptRejected> {
+    let task: TaskHead = call.task(hub)?;
+    let messages = messages_after_claim(hub, &task)?;
+    Ok(Beat { state: task.life.state, lease_expires_at: task.life.lease_expires_at, messages })
+}

@@ -1,0 +1,191 @@
+//! The hub's commands: one a file, each one transaction (design §3 rules 5 and 6).
+//!
+//! Owns: what submitters, executors, the owner and the clock can do. A command is a function of the database, its input,
+//! `now` and entropy; it never waits. What must happen outside because of it comes back as `Effects`, and only once it
+//! has committed. It refuses to know HTTP, MCP and JSON-RPC.
+
+mod answer;
+mod attempt;
+mod cancel;
+mod claim;
+mod defer;
+mod executors;
+mod heartbeat;
+mod list;
+mod query;
+mod release;
+mod result;
+mod retry;
+mod status;
+mod submit;
+mod sweep;
+mod wakes;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use crate::domain::lifecycle::Rules;
+use crate::domain::settings::Settings;
+use crate::domain::task::Address;
+use crate::store::database::{Database, DatabaseError};
+
+pub use answer::{Answer, AnswerRejected, Answered, answer};
+pub use attempt::{AttemptCall, AttemptRejected};
+pub use cancel::{CancelRejected, Canceled, cancel};
+pub use claim::{Claim, ClaimRejected, Claimed, addresses, claim};
+pub use defer::{Defer, Deferred, defer};
+pub use executors::{
+    CreateExecutor, CreatedExecutor, ExecutorRejected, ExecutorView, authenticate, create_executor, delete_executor,
+    list_executors, rotate_key,
+};
+pub use heartbeat::{Beat, Heartbeat, heartbeat};
+pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
+pub use query::{EventView, Message, Note, TaskDetail, get_task, revision};
+pub use release::{Release, Released, release};
+pub use result::{Ended, Outcome, Report, report};
+pub use retry::{RetryRejected, retry_task};
+pub use status::{HubStatus, held_count, hub_status, ready_counts};
+pub use submit::{Submit, SubmitRejected, Submitted, When, submit};
+pub use sweep::{Swept, purge, sweep};
+pub use wakes::{WakeOrder, WakeOutcome, WakeRejected, Woken, record_wake, wake_executor};
+
+/// Random bytes that nobody can guess.
+pub trait Entropy {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// When each executor was last heard from, as far as this process remembers. Not stored: a poll that finds nothing
+/// writes nothing.
+#[derive(Debug, Default)]
+pub struct Presence(RefCell<HashMap<String, i64>>);
+
+impl Presence {
+    /// The executor called just now.
+    pub fn seen(&self, executor: &str, now: i64) {
+        self.0.borrow_mut().insert(executor.to_owned(), now);
+    }
+
+    /// When it last called, in milliseconds.
+    pub fn last_seen_at(&self, executor: &str) -> Option<i64> {
+        self.0.borrow().get(executor).copied()
+    }
+
+    /// Forgets an executor that was deleted.
+    pub fn forget(&self, executor: &str) {
+        self.0.borrow_mut().remove(executor);
+    }
+}
+
+/// What must happen outside after a command has committed.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Ids of tasks that changed in a way that somebody may wait for.
+    pub changed: Vec<String>,
+    /// Addresses (`Address` as text) at which a task became claimable.
+    pub ready: Vec<String>,
+    /// Wakes to send now. They are durable: one that is never recorded is sent again.
+    pub wakes: Vec<WakeOrder>,
+}
+
+/// Everything a command needs beside its input.
+pub struct Hub<'h> {
+    db: &'h dyn Database,
+    settings: &'h Settings,
+    presence: &'h Presence,
+    entropy: &'h dyn Entropy,
+    now: i64,
+    origin: String,
+    effects: RefCell<Effects>,
+}
+
+impl<'h> Hub<'h> {
+    /// A hub at this moment. `origin` is where it is reached (scheme and host); a configured `PUBLIC_URL` wins over it.
+    pub fn new(
+        db: &'h dyn Database,
+        settings: &'h Settings,
+        presence: &'h Presence,
+        entropy: &'h dyn Entropy,
+        now: i64,
+        origin: &str,
+    ) -> Self {
+        let origin = settings.public_url.clone().unwrap_or_else(|| origin.to_owned());
+        Self { db, settings, presence, entropy, now, origin, effects: RefCell::default() }
+    }
+
+    /// The owner's settings.
+    pub fn settings(&self) -> &Settings {
+        self.settings
+    }
+
+    /// The hub's clock, in milliseconds.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// Where the hub is reached, without a trailing slash.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Who was heard from when.
+    pub fn presence(&self) -> &Presence {
+        self.presence
+    }
+
+    /// What the commands since the last call want done outside.
+    pub fn take_effects(&self) -> Effects {
+        self.effects.take()
+    }
+
+    /// When the alarm must ring next: the earliest timer of all tasks, in milliseconds.
+    pub fn next_due(&self) -> Result<Option<i64>, DatabaseError> {
+        crate::store::tasks::next_due(self.db)
+    }
+
+    /// Runs a command: everything that `body` writes stays, and its effects count, if it returns `Ok`; otherwise nothing
+    /// has happened.
+    fn command<T, E: From<DatabaseError>>(&self, body: impl Fn(&mut Effects) -> Result<T, E>) -> Result<T, E> {
+        let mut outcome: Option<Result<(T, Effects), E>> = None;
+        let committed = self.db.atomically(&mut || {
+            let mut effects = Effects::default();
+            let result = body(&mut effects);
+            crate::hooks::panic_point("transaction");
+            let failed = result.is_err();
+            outcome = Some(result.map(|value| (value, effects)));
+            if failed { Err(DatabaseError::Refused("the command was rejected".to_owned())) } else { Ok(()) }
+        });
+        match (committed, outcome) {
+            (Ok(()), Some(Ok((value, effects)))) => {
+                let mut all = self.effects.borrow_mut();
+                all.changed.extend(effects.changed);
+                all.ready.extend(effects.ready);
+                all.wakes.extend(effects.wakes);
+                Ok(value)
+            }
+            (_, Some(Err(rejected))) => Err(rejected),
+            (Err(error), _) => Err(error.into()),
+            (Ok(()), None) => Err(DatabaseError::Refused("the transaction did not run".to_owned()).into()),
+        }
+    }
+
+    fn rules(&self, wakes: bool) -> Rules<'_> {
+        Rules { settings: self.settings, now: self.now, wakes }
+    }
+
+    fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.entropy.fill(&mut bytes);
+        bytes
+    }
+}
+
+impl Effects {
+    /// The task changed; if it is claimable now, whoever waits for work there is told.
+    fn task_changed(&mut self, id: &str, state: crate::domain::task::State, address: &Address) {
+        self.changed.push(id.to_owned());
+        if state.lane() == Some(crate::domain::task::Lane::Ready) {
+            self.ready.push(address.to_string());
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading one task with its history.
+
+use serde_json::Value as Json;
+
+use super::Hub;
+use crate::domain::ids::TaskId;
+use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX};
+use crate::store::database::DatabaseError;
+use crate::store::events::{self, EventRow, Kind};
+use crate::store::tasks::{self, TaskFull, TaskHead};
+
+/// A task with everything that is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskDetail {
+    /// The task itself.
+    pub full: TaskFull,
+    /// Questions and answers, oldest first; the newest `MESSAGES_READ_MAX`.
+    pub messages: Vec<Message>,
+    /// What each earlier attempt said last, oldest first.
+    pub notes: Vec<Note>,
+    /// The audit trail, oldest first; the newest `EVENTS_READ_MAX`.
+    pub events: Vec<EventView>,
+    /// Whether older events were left out.
+    pub events_left_out: bool,
+}
+
+/// A question of an executor, or a person's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its event number; a message that is seen twice has the same.
+    pub seq: i64,
+    /// When, in milliseconds.
+    pub at: i64,
+    /// Who: `executor:<name>` or `submitter:<id>`.
+    pub from: String,
+    /// The text.
+    pub text: String,
+}
+
+/// What an earlier attempt left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The attempt.
+    pub attempt: u32,
+    /// When it ended, in milliseconds.
+    pub at: i64,
+    /// How: `lease_expired`, `released`, `deferred`, `failed`, `silent`.
+    pub ended: String,
+    /// Its last note or error.
+    pub note: Option<String>,
+}
+
+/// One line of the audit trail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventView {
+    /// The hub's event number.
+    pub seq: i64,
+    /// When, in milliseconds.
+    pub at: i64,
+    /// What.
+    pub kind: &'static str,
+    /// In which attempt; 0 before the first.
+    pub attempt: u32,
+    /// Who: `executor:<name>`, `submitter:<id>` or `hub`.
+    pub actor: String,
+    /// More about it; an object or null.
+    pub data: Json,
+}
+
+/// The task of this id; `None` if there is none.
+pub fn get_task(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseError> {
+    match TaskId::parse(id) {
+        Some(id) => detail(hub, id.as_str()),
+        None => Ok(None),
+    }
+}
+
+/// The number that rises with every change of this task; `None` if there is none. One row read.
+pub fn revision(hub: &Hub<'_>, id: &str) -> Result<Option<(i64, crate::domain::task::State)>, DatabaseError> {
+    let Some(id) = TaskId::parse(id) else { return Ok(None) };
+    Ok(tasks::head(hub.db, id.as_str())?.map(|task| (task.revision, task.life.state)))
+}
+
+pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseError> {
+    let Some(full) = tasks::full(hub.db, id)? else { return Ok(None) };
+    let mut chain = events::chain(hub.db, full.head.event_seq, EVENTS_READ_MAX)?;
+    let events_left_out = chain.last().is_some_and(|event| event.previous_seq.is_some());
+    chain.reverse();
+    let mut messages: Vec<Message> = chain.iter().filter_map(message).collect();
+    messages.drain(..messages.len().saturating_sub(MESSAGES_READ_MAX));
+    let notes = chain.iter().filter_map(note).collect();
+    let events = chain.into_iter().map(view).collect();
+    Ok(Some(TaskDetail { full, messages, notes, events, events_left_out }))
+}
+
+/// The answers that people have given since the present attempt began, oldest first.
+pub(super) fn messages_after_claim(hub: &Hub<'_>, task: &TaskHead) -> Result<Vec<Message>, DatabaseError> {
+    if task.message_seq.is_none() {
+        return Ok(vec![]);
+    }
+    let chain = events::chain(hub.db, task.event_seq, EVENTS_READ_MAX)?;
+    let in_attempt = chain.iter().take_while(|event| event.kind != Kind::Claimed);
+    let answers = in_attempt.filter(|event| event.kind == Kind::Answer).filter_map(message);
+    let mut messages: Vec<Message> = answers.take(MESSAGES_READ_MAX).collect();
+    messages.reverse();
+    Ok(messages)
+}
+
+fn message(event: &EventRow) -> Option<Message> {
+    let text = match event.kind {
+        Kind::Question => event.data["question"].as_str()?,
+        Kind::Answer => event.data["text"].as_str()?,
+        _ => return None,
+    };
+    Some(Message { seq: event.seq, at: event.at, from: event.actor.clone(), text: text.to_owned() })
+}
+
+fn note(event: &EventRow) -> Option<Note> {
+    let ended = match event.kind {
+        Kind::Deferred => "deferred",
+        Kind::Retrying => "failed",
+        Kind::Requeued => event.data["reason"].as_str()?,
+        _ => return None,
+    };
+    if event.attempt == 0 {
+        return None;
+    }
+    let text = event.data["error"].as_str().or_else(|| event.data["note"].as_str());
+    Some(Note { attempt: event.attempt, at: event.at, ended: ended.to_owned(), note: text.map(str::to_owned) })
+}
+
+fn view(event: EventRow) -> EventView {
+    let EventRow { seq, at, kind, attempt, actor, data, .. } = event;
+    EventView { seq, at, kind: kind.as_str(), attempt, actor, data }
+}

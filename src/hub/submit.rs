@@ -1,0 +1,287 @@
+//! `submit`: a task enters the hub, once per idempotency key.
+
+use serde_json::{Value as Json, json};
+
+use super::wakes::{self, Consumers};
+use super::{Effects, Hub};
+use crate::domain::ids::TaskId;
+use crate::domain::lifecycle::{self, Hold};
+use crate::domain::limits::{
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CONTEXT_BYTES_MAX, EXECUTORS_MAX, HORIZON_SECONDS_MAX, PRIORITY_DEFAULT,
+    PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX,
+};
+use crate::domain::secret;
+use crate::domain::task::{Address, State};
+use crate::store::database::DatabaseError;
+use crate::store::events::{self, Kind, NewEvent};
+use crate::store::executors;
+use crate::store::tasks::{self, NewTask};
+
+/// A moment, as a submitter may give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Milliseconds of Unix time.
+    At(i64),
+    /// Seconds from now.
+    In(i64),
+}
+
+/// A task as it is submitted.
+#[derive(Clone, Debug, Default)]
+pub struct Submit {
+    /// Who submits it: the scope of its idempotency key.
+    pub submitter: String,
+    /// A line.
+    pub title: String,
+    /// What to do.
+    pub instructions: String,
+    /// The executor it is for; or
+    pub executor: Option<String>,
+    /// the queue it is for.
+    pub queue: Option<String>,
+    /// Data for the executor.
+    pub context: Option<Json>,
+    /// 0 to 9.
+    pub priority: Option<u8>,
+    /// When it fails whatever happens.
+    pub deadline: Option<When>,
+    /// When it may be claimed at the earliest.
+    pub not_before: Option<When>,
+    /// The same key returns the same task.
+    pub idempotency_key: Option<String>,
+    /// How many lease expiries and retryable failures end it.
+    pub max_attempts: Option<u32>,
+    /// The task that it repeats.
+    pub retry_of: Option<String>,
+    /// What that one left.
+    pub checkpoint: Option<Json>,
+}
+
+/// The task's place in the hub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its id.
+    pub id: String,
+    /// Its state: at birth, or as it is now if it was submitted before.
+    pub state: State,
+    /// Whether the key had been used, so that nothing was created.
+    pub existed: bool,
+}
+
+/// Why nothing was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubmitRejected {
+    /// A field is wrong: its name, and what is right.
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// What is right, as a sentence.
+        detail: String,
+    },
+    /// The key was used for something else.
+    IdempotencyConflict {
+        /// The task that has it.
+        task_id: String,
+    },
+    /// Nobody would ever do it.
+    NoConsumer {
+        /// What was asked for.
+        asked: String,
+        /// The executors there are.
+        executors: Vec<String>,
+        /// The queues that somebody serves.
+        queues: Vec<String>,
+    },
+    /// The database failed.
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for SubmitRejected {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Takes a task in. The same key of the same submitter returns the task that it made first.
+pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected> {
+    let plan = Plan::of(hub, input)?;
+    hub.command(|effects| {
+        if let Some(key) = &input.idempotency_key
+            && let Some(task) = tasks::by_idempotency_key(hub.db, &input.submitter, key)?
+        {
+            return if task.submit_hash == plan.hash {
+                Ok(Submitted { id: task.id, state: task.life.state, existed: true })
+            } else {
+                Err(SubmitRejected::IdempotencyConflict { task_id: task.id })
+            };
+        }
+        let consumers = match &plan.address {
+            Some(address) => wakes::consumers(hub, address)?,
+            None => Consumers::default(),
+        };
+        match &plan.address {
+            Some(address) if !consumers.is_empty() => create(hub, effects, input, &plan, address, &consumers),
+            _ => Err(no_consumer(hub, plan.address.as_ref())?),
+        }
+    })
+}
+
+/// What a submission comes to, checked.
+struct Plan {
+    address: Option<Address>,
+    hold: Hold,
+    deadline_at: Option<i64>,
+    priority: u8,
+    max_attempts: u32,
+    hash: String,
+}
+
+impl Plan {
+    fn of(hub: &Hub<'_>, input: &Submit) -> Result<Self, SubmitRejected> {
+        check_texts(hub, input)?;
+        let priority = input.priority.unwrap_or(PRIORITY_DEFAULT);
+        if priority > PRIORITY_MAX {
+            return Err(invalid("priority", "It must be a whole number from 0 (last) to 9 (first); 5 is usual."));
+        }
+        let max_attempts = input.max_attempts.unwrap_or(ATTEMPTS_DEFAULT);
+        if !(1..=ATTEMPTS_MAX).contains(&max_attempts) {
+            return Err(invalid("max_attempts", &format!("It must be a whole number from 1 to {ATTEMPTS_MAX}.")));
+        }
+        let deadline_at = moment(hub, "deadline", input.deadline)?;
+        if deadline_at.is_some_and(|at| at <= hub.now) {
+            return Err(invalid("deadline", "It is not in the future; give a later one, or none."));
+        }
+        let not_before = moment(hub, "not_before", input.not_before)?;
+        if let (Some(from), Some(until)) = (not_before, deadline_at)
+            && from >= until
+        {
+            return Err(invalid("not_before", "It must be earlier than the deadline."));
+        }
+        let address = match (&input.executor, &input.queue) {
+            (Some(_), Some(_)) => {
+                return Err(invalid("executor", "Give an executor or a queue, not both."));
+            }
+            (Some(name), None) => Address::executor(name),
+            (None, Some(name)) => Address::queue(name),
+            (None, None) => None,
+        };
+        let hold = not_before.map_or(Hold::None, Hold::Until);
+        Ok(Self { address, hold, deadline_at, priority, max_attempts, hash: hash(input) })
+    }
+}
+
+fn invalid(field: &'static str, detail: &str) -> SubmitRejected {
+    SubmitRejected::Invalid { field, detail: detail.to_owned() }
+}
+
+fn check_texts(hub: &Hub<'_>, input: &Submit) -> Result<(), SubmitRejected> {
+    if input.title.trim().is_empty() || input.title.chars().nth(TITLE_CHARS_MAX).is_some() {
+        return Err(invalid("title", &format!("It must have 1 to {TITLE_CHARS_MAX} characters.")));
+    }
+    let bytes_max = hub.settings.instructions_bytes_max;
+    if input.instructions.trim().is_empty() || input.instructions.len() > bytes_max {
+        let detail = format!("They must have 1 to {bytes_max} bytes; refer to long material instead of quoting it.");
+        return Err(invalid("instructions", &detail));
+    }
+    if input.context.as_ref().is_some_and(|context| context.to_string().len() > CONTEXT_BYTES_MAX) {
+        return Err(invalid("context", &format!("It must be at most {CONTEXT_BYTES_MAX} bytes of JSON.")));
+    }
+    if input.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.len() > REQUEST_ID_BYTES_MAX) {
+        return Err(invalid("idempotency_key", &format!("It must have 1 to {REQUEST_ID_BYTES_MAX} bytes.")));
+    }
+    Ok(())
+}
+
+fn moment(hub: &Hub<'_>, field: &'static str, when: Option<When>) -> Result<Option<i64>, SubmitRejected> {
+    let at = match when {
+        None => return Ok(None),
+        Some(When::At(at)) => at,
+        Some(When::In(seconds)) => hub.now.saturating_add(seconds.saturating_mul(1000)),
+    };
+    if at > hub.now + HORIZON_SECONDS_MAX * 1000 {
+        return Err(invalid(field, "It is more than a year away; give an earlier one."));
+    }
+    Ok(Some(at.max(0)))
+}
+
+/// Over what was given, not what it came to, so that "in an hour" said twice is the same.
+fn hash(input: &Submit) -> String {
+    let when = |when: Option<When>| match when {
+        None => json!(null),
+        Some(When::At(at)) => json!({ "at": at }),
+        Some(When::In(seconds)) => json!({ "in": seconds }),
+    };
+    let given = json!([
+        input.title,
+        input.instructions,
+        input.executor,
+        input.queue,
+        input.context,
+        input.priority,
+        when(input.deadline),
+        when(input.not_before),
+        input.max_attempts,
+        input.retry_of,
+    ]);
+    secret::sha256_hex(&given.to_string())
+}
+
+fn create(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    input: &Submit,
+    plan: &Plan,
+    address: &Address,
+    consumers: &Consumers,
+) -> Result<Submitted, SubmitRejected> {
+    let id = TaskId::new(hub.now, hub.random());
+    let life = lifecycle::submit(&hub.rules(consumers.any_is_sent()), plan.hold, plan.deadline_at, plan.max_attempts);
+    let (life, orders) = wakes::plan(hub, id.as_str(), life, consumers)?;
+    let actor = format!("submitter:{}", input.submitter);
+    let event = NewEvent {
+        task_id: id.as_str(),
+        previous_seq: None,
+        at: hub.now,
+        kind: Kind::Submitted,
+        attempt: 0,
+        actor: &actor,
+        request_key: None,
+        data: input.retry_of.as_ref().map_or(Json::Null, |task| json!({ "retry_of": task })),
+    };
+    let event_seq = events::insert(hub.db, &event)?;
+    let task = NewTask {
+        id: id.as_str(),
+        life: &life,
+        priority: plan.priority,
+        due_at: life.due_at(hub.settings.lease_ms),
+        address,
+        submitted_by: &input.submitter,
+        idempotency_key: input.idempotency_key.as_deref(),
+        submit_hash: &plan.hash,
+        retry_of: input.retry_of.as_deref(),
+        event_seq,
+        now: hub.now,
+        title: &input.title,
+        instructions: &input.instructions,
+        context: input.context.as_ref(),
+        checkpoint: input.checkpoint.as_ref(),
+    };
+    tasks::insert(hub.db, &task)?;
+    effects.wakes.extend(orders);
+    effects.task_changed(id.as_str(), life.state, address);
+    Ok(Submitted { id: id.to_string(), state: life.state, existed: false })
+}
+
+fn no_consumer(hub: &Hub<'_>, address: Option<&Address>) -> Result<SubmitRejected, DatabaseError> {
+    let all = executors::all(hub.db, EXECUTORS_MAX)?;
+    let mut queues: Vec<String> = all.iter().flat_map(|executor| executor.queues.clone()).collect();
+    queues.sort();
+    queues.dedup();
+    let asked = match address {
+        None => "no executor and no queue that could exist".to_owned(),
+        Some(Address::Executor(name)) => format!("the executor {name}"),
+        Some(Address::Queue(name)) => format!("the queue {name}"),
+    };
+    let executors = all.into_iter().map(|executor| executor.name).collect();
+    Ok(SubmitRejected::NoConsumer { asked, executors, queues })
+}

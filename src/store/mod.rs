@@ -1,0 +1,19 @@
+//! The only SQL.
+//!
+//! Owns: the schema, its migrations, every statement, and the rows they return. Invariants: statements are static text,
+//! listed in `STATEMENTS`; every change of a task's state carries the expected state, attempt and lease in its WHERE; no
+//! hot path scans. It refuses to know why a state changes: `domain::lifecycle` decided that before.
+
+pub mod database;
+pub mod events;
+pub mod executors;
+#[cfg(feature = "test-hooks")]
+pub mod history;
+pub mod migrate;
+mod row;
+pub mod tasks;
+
+/// Every statement the hub runs on tasks, events and executors, for the tests that prepare each and snapshot its plan.
+pub fn statements() -> Vec<(&'static str, &'static str)> {
+    [tasks::STATEMENTS, events::STATEMENTS, executors::STATEMENTS, migrate::STATEMENTS].concat()
+}

@@ -1,0 +1,318 @@
+//! Changing tasks.
+
+use serde_json::Value as Json;
+
+use super::read::TaskHead;
+use crate::domain::limits::PRIORITY_MAX;
+use crate::domain::task::{Address, Lane, Life, State};
+use crate::store::database::{Database, DatabaseError, Value};
+
+/// A task to be written for the first time.
+#[derive(Clone, Debug)]
+pub struct NewTask<'t> {
+    /// The id.
+    pub id: &'t str,
+    /// Its life at birth.
+    pub life: &'t Life,
+    /// 0 to 9.
+    pub priority: u8,
+    /// Its earliest timer.
+    pub due_at: Option<i64>,
+    /// Whom it is for.
+    pub address: &'t Address,
+    /// Who submits it.
+    pub submitted_by: &'t str,
+    /// Unique for its submitter, if given.
+    pub idempotency_key: Option<&'t str>,
+    /// Hash of what was submitted.
+    pub submit_hash: &'t str,
+    /// The task that it repeats.
+    pub retry_of: Option<&'t str>,
+    /// Its first event.
+    pub event_seq: i64,
+    /// Milliseconds.
+    pub now: i64,
+    /// The title.
+    pub title: &'t str,
+    /// What to do.
+    pub instructions: &'t str,
+    /// What the submitter attached.
+    pub context: Option<&'t Json>,
+    /// What an earlier task left.
+    pub checkpoint: Option<&'t Json>,
+}
+
+/// What an attempt leaves in its task beside its life. `None` leaves the column as it is.
+#[derive(Clone, Debug, Default)]
+pub struct AttemptWrites {
+    /// Progress, 0 to 1.
+    pub progress: Option<f64>,
+    /// A note.
+    pub note: Option<String>,
+    /// A checkpoint.
+    pub checkpoint: Option<Json>,
+    /// A question.
+    pub question: Option<String>,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// Outside actions.
+    pub external_actions: Option<Json>,
+    /// The result as text.
+    pub result: Option<String>,
+    /// The result as data.
+    pub data: Option<Json>,
+}
+
+pub(super) const INSERT: &str = "INSERT INTO tasks (
+    id, state, waiting_on, max_attempts, visible_at, deadline_at, next_wake_at, wake_attempts, wake_round, last_wake_at,
+    last_wake_status, lane, lane_key, rank, due_at, executor, queue, submitted_by, idempotency_key, submit_hash,
+    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint)
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?23,
+    ?24, ?25, ?26, ?27)";
+
+/// The life after a step, and the row that it expects to find: parameters 1 to 27.
+macro_rules! moved {
+    ($more:literal, $fence:literal) => {
+        concat!(
+            "UPDATE tasks SET state = ?5, waiting_on = ?6, attempt = ?7, failures = ?8, claimed_by = ?9,
+    claim_token_hash = ?10, heard_at = ?11, lease_expires_at = ?12, input_expires_at = ?13, answered_at = ?14,
+    visible_at = ?15, next_wake_at = ?16, wake_attempts = ?17, last_wake_at = ?18, last_wake_status = ?19,
+    error_code = ?20, completed_at = ?21, lane = ?22, lane_key = ?23, due_at = ?24, event_seq = ?25,
+    updated_at = ?26, wake_round = ?27, revision = revision + 1",
+            $more,
+            " WHERE id = ?1 AND state = ?2 AND attempt = ?3 AND lease_expires_at IS ?4",
+            $fence,
+            " RETURNING id"
+        )
+    };
+}
+
+pub(super) const MOVE_ON: &str = moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "");
+pub(super) const CLAIM: &str = moved!(
+    ", note = NULL, progress = NULL, question = NULL",
+    " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)"
+);
+pub(super) const FINISH: &str = moved!(
+    ", progress = coalesce(?28, progress), note = coalesce(?29, note), checkpoint = coalesce(?30, checkpoint),
+    question = coalesce(?31, question), error = coalesce(?32, error),
+    external_actions = coalesce(?33, external_actions), result = coalesce(?34, result), data = coalesce(?35, data)",
+    " AND lane = 'held' AND claim_token_hash = ?36 AND (lease_expires_at > ?26 OR input_expires_at > ?26)"
+);
+
+// A heartbeat that finds the attempt working. It writes one row: no column of an index changes, and `due_at`, which is
+// now too early, is put right when the sweep meets it.
+pub(super) const RENEW: &str = "UPDATE tasks SET lease_expires_at = ?4, heard_at = ?5,
+    progress = coalesce(?6, progress), note = coalesce(?7, note), checkpoint = coalesce(?8, checkpoint),
+    revision = revision + ?9, updated_at = CASE WHEN ?9 > 0 THEN ?5 ELSE updated_at END
+  WHERE id = ?1 AND state = 'working' AND attempt = ?2 AND claim_token_hash = ?3 AND lease_expires_at > ?5
+  RETURNING id";
+
+// Both states of a wake lie in the lane `ready`, so the index of open tasks need not be touched.
+pub(super) const WAKE: &str = "UPDATE tasks SET state = ?4, next_wake_at = ?5, wake_attempts = ?6, last_wake_at = ?7,
+    last_wake_status = ?8, due_at = ?9, event_seq = ?10, revision = revision + 1, updated_at = ?11,
+    wake_round = ?12
+  WHERE id = ?1 AND state = ?2 AND attempt = ?3 AND lane = 'ready' RETURNING id";
+
+pub(super) const LATE: &str = "UPDATE tasks SET event_seq = ?2, late_events = late_events + 1 WHERE id = ?1";
+pub(super) const REARM: &str = "UPDATE tasks SET due_at = ?4 WHERE id = ?1 AND state = ?2 AND attempt = ?3";
+pub(super) const DELETE: &str = "DELETE FROM tasks WHERE id = ?1 AND lane IS NULL";
+
+/// Writes a new task.
+pub fn insert(db: &dyn Database, task: &NewTask<'_>) -> Result<(), DatabaseError> {
+    let life = task.life;
+    let parameters = [
+        task.id.into(),
+        life.state.as_str().into(),
+        life.waiting_on.map(|on| on.as_str()).into(),
+        life.max_attempts.into(),
+        life.visible_at.into(),
+        life.deadline_at.into(),
+        life.next_wake_at.into(),
+        life.wake_attempts.into(),
+        life.wake_round.into(),
+        life.last_wake_at.into(),
+        life.last_wake_status.map(|status| status.as_str()).into(),
+        life.state.lane().map(Lane::as_str).into(),
+        lane_key(life, task.address).into(),
+        Value::Integer(i64::from(PRIORITY_MAX.saturating_sub(task.priority))),
+        task.due_at.into(),
+        task.address.executor_name().into(),
+        task.address.queue_name().into(),
+        task.submitted_by.into(),
+        task.idempotency_key.into(),
+        task.submit_hash.into(),
+        task.retry_of.into(),
+        task.event_seq.into(),
+        task.now.into(),
+        task.title.into(),
+        task.instructions.into(),
+        task.context.map(Json::to_string).into(),
+        task.checkpoint.map(Json::to_string).into(),
+    ];
+    db.execute(INSERT, &parameters).map(drop)
+}
+
+fn lane_key(life: &Life, address: &Address) -> Option<String> {
+    match life.state.lane()? {
+        Lane::Held => life.claim.as_ref().map(|claim| claim.executor.clone()),
+        Lane::Ready | Lane::Waiting => Some(address.to_string()),
+    }
+}
+
+fn moved_parameters(task: &TaskHead, next: &Life, due_at: Option<i64>, event_seq: i64, now: i64) -> Vec<Value> {
+    vec![
+        (&task.id).into(),
+        task.life.state.as_str().into(),
+        task.life.attempt.into(),
+        task.life.lease_expires_at.into(),
+        next.state.as_str().into(),
+        next.waiting_on.map(|on| on.as_str()).into(),
+        next.attempt.into(),
+        next.failures.into(),
+        next.claim.as_ref().map(|claim| claim.executor.as_str()).into(),
+        next.claim.as_ref().map(|claim| claim.token_hash.as_str()).into(),
+        next.claim.as_ref().map(|claim| claim.heard_at).into(),
+        next.lease_expires_at.into(),
+        next.input_expires_at.into(),
+        next.answered_at.into(),
+        next.visible_at.into(),
+        next.next_wake_at.into(),
+        next.wake_attempts.into(),
+        next.last_wake_at.into(),
+        next.last_wake_status.map(|status| status.as_str()).into(),
+        next.failure.map(|code| code.as_str()).into(),
+        next.completed_at.into(),
+        next.state.lane().map(Lane::as_str).into(),
+        lane_key(next, &task.address).into(),
+        due_at.into(),
+        event_seq.into(),
+        now.into(),
+        next.wake_round.into(),
+    ]
+}
+
+fn happened(db: &dyn Database, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError> {
+    Ok(!db.execute(sql, parameters)?.is_empty())
+}
+
+/// Moves a task from the life that was read to the next one, for reasons that are not an attempt's: the clock, a person.
+/// `false`: it was no longer as read, and nothing changed.
+pub fn move_on(
+    db: &dyn Database,
+    task: &TaskHead,
+    next: &Life,
+    due_at: Option<i64>,
+    event_seq: i64,
+    now: i64,
+    (message_seq, error): (Option<i64>, Option<&str>),
+) -> Result<bool, DatabaseError> {
+    let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
+    parameters.extend([message_seq.into(), error.into()]);
+    happened(db, MOVE_ON, &parameters)
+}
+
+/// Moves a ready task into an executor's hands. `false`: it was no longer as read.
+pub fn claim(
+    db: &dyn Database,
+    task: &TaskHead,
+    next: &Life,
+    due_at: Option<i64>,
+    event_seq: i64,
+    now: i64,
+) -> Result<bool, DatabaseError> {
+    happened(db, CLAIM, &moved_parameters(task, next, due_at, event_seq, now))
+}
+
+/// Ends, blocks, defers or resumes an attempt, and stores what it brings. `false`: the claim no longer holds.
+pub fn finish(
+    db: &dyn Database,
+    task: &TaskHead,
+    next: &Life,
+    due_at: Option<i64>,
+    event_seq: i64,
+    now: i64,
+    (token_hash, writes): (&str, &AttemptWrites),
+) -> Result<bool, DatabaseError> {
+    let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
+    parameters.extend([
+        writes.progress.into(),
+        writes.note.as_deref().into(),
+        writes.checkpoint.as_ref().map(Json::to_string).into(),
+        writes.question.as_deref().into(),
+        writes.error.as_deref().into(),
+        writes.external_actions.as_ref().map(Json::to_string).into(),
+        writes.result.as_deref().into(),
+        writes.data.as_ref().map(Json::to_string).into(),
+        token_hash.into(),
+    ]);
+    happened(db, FINISH, &parameters)
+}
+
+/// Renews the lease of a working attempt, and stores what the heartbeat brings. `false`: the claim no longer holds.
+pub fn renew(
+    db: &dyn Database,
+    id: &str,
+    next: &Life,
+    now: i64,
+    (token_hash, writes): (&str, &AttemptWrites),
+) -> Result<bool, DatabaseError> {
+    let is_news = writes.progress.is_some() || writes.note.is_some();
+    let parameters = [
+        id.into(),
+        next.attempt.into(),
+        token_hash.into(),
+        next.lease_expires_at.into(),
+        now.into(),
+        writes.progress.into(),
+        writes.note.as_deref().into(),
+        writes.checkpoint.as_ref().map(Json::to_string).into(),
+        Value::Integer(i64::from(is_news)),
+    ];
+    happened(db, RENEW, &parameters)
+}
+
+/// Records a step of a ready task's wake. `false`: it is no longer as read.
+pub fn wake(
+    db: &dyn Database,
+    task: &TaskHead,
+    next: &Life,
+    due_at: Option<i64>,
+    event_seq: i64,
+    now: i64,
+) -> Result<bool, DatabaseError> {
+    let parameters = [
+        (&task.id).into(),
+        task.life.state.as_str().into(),
+        task.life.attempt.into(),
+        next.state.as_str().into(),
+        next.next_wake_at.into(),
+        next.wake_attempts.into(),
+        next.last_wake_at.into(),
+        next.last_wake_status.map(|status| status.as_str()).into(),
+        due_at.into(),
+        event_seq.into(),
+        now.into(),
+        next.wake_round.into(),
+    ];
+    happened(db, WAKE, &parameters)
+}
+
+/// Notes that a refused call left this event.
+pub fn late(db: &dyn Database, id: &str, event_seq: i64) -> Result<(), DatabaseError> {
+    db.execute(LATE, &[id.into(), event_seq.into()]).map(drop)
+}
+
+/// Puts `due_at` right for a task whose timers have moved on since it was written.
+pub fn rearm(
+    db: &dyn Database,
+    id: &str,
+    (state, attempt): (State, u32),
+    due_at: Option<i64>,
+) -> Result<(), DatabaseError> {
+    db.execute(REARM, &[id.into(), state.as_str().into(), attempt.into(), due_at.into()]).map(drop)
+}
+
+/// Deletes a task that is over. An open one stays.
+pub fn delete(db: &dyn Database, id: &str) -> Result<(), DatabaseError> {
+    db.execute(DELETE, &[id.into()]).map(drop)
+}

@@ -1,0 +1,5 @@
+//! The native suite: one binary, no sleeps, no wall clock.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod routes;
+mod support;

@@ -1,0 +1,3 @@
+//! Tests of the ways in, by their URLs.
+
+mod executor;
