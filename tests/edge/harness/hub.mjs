@@ -1,0 +1,181 @@
+// One hub: the test build of the Worker on bare workerd, with a state directory of its own, on a port of its own.
+//
+// A hub is stopped by its process id when its test ends; should the test process itself be killed, the leash ends it.
+
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { Executor } from "./executor.mjs";
+import { McpCaller } from "./mcp.mjs";
+import { until } from "./until.mjs";
+
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
+export const OWNER_TOKEN = "owner-token-of-the-edge-tests";
+const HUB_SECRET = "hub secret of the edge tests, 32+ characters";
+const CONFIG = path.join(root, "scripts", "workerd.capnp");
+const BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "build-test");
+const workerd = createRequire(path.join(root, "package.json"))("workerd").default;
+const READY_MS_MAX = 15_000;
+const STOP_MS_MAX = 1_000;
+
+/** Starts a hub for the time of a test. `vars` are variables of design §15, as texts or numbers. */
+export async function startHub(context, vars = {}) {
+  const hub = new Hub(vars);
+  context.after(() => hub.remove());
+  hub.directory = await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
+  await hub.start();
+  return hub;
+}
+
+export class Hub {
+  constructor(vars) {
+    this.vars = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
+    this.port = 0;
+    this.process = null;
+    this.log = "";
+    this.ownerHeaders = { authorization: `Bearer ${OWNER_TOKEN}` };
+    this.mcp = new McpCaller(this);
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts workerd on the state as it is, on the port it had before if there was one, and waits until it answers. */
+  async start() {
+    await this.serve();
+    await until(
+      async () => (await fetch(`${this.url}/healthz`, { signal: AbortSignal.timeout(5_000) })).ok,
+      { what: "the hub to answer /healthz", ms: READY_MS_MAX, more: () => this.log },
+    );
+  }
+
+  /** Starts workerd and returns once it listens. No request has reached the hub then. */
+  async serve() {
+    const vars = Object.fromEntries(Object.entries(this.vars).map(([name, value]) => [name, String(value)]));
+    const args = ["serve", "-I", BUILD, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
+    const child = spawn(workerd, [...args, "--control-fd=3", CONFIG, "hub"], {
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
+      env: { PATH: process.env.PATH, ...vars },
+    });
+    this.process = child;
+    this.ended = new Promise((resolve) => child.once("exit", (code, signal) => resolve(signal ?? code)));
+    const collect = (data) => (this.log += data);
+    child.stdout.on("data", collect);
+    child.stderr.on("data", collect);
+    leash(child);
+    this.port = await new Promise((resolve, reject) => {
+      let control = "";
+      child.stdio[3].on("data", (data) => {
+        control += data;
+        const port = /"port":\s*(\d+)/.exec(control);
+        if (port) resolve(Number(port[1]));
+      });
+      child.once("error", reject);
+      child.once("exit", (code) => reject(new Error(`workerd ended with ${code} before it listened:\n${this.log}`)));
+      setTimeout(() => reject(new Error(`workerd did not listen in time:\n${this.log}`)), READY_MS_MAX).unref();
+    });
+  }
+
+  /** kill -9, and nothing else: what is on disk is what the next start finds. */
+  async kill() {
+    this.process.kill("SIGKILL");
+    await this.ended;
+  }
+
+  /** SIGTERM; SIGKILL if it lingers. Returns what it ended with. */
+  async stop() {
+    if (this.process === null) return null;
+    this.process.kill("SIGTERM");
+    const timer = setTimeout(() => this.process.kill("SIGKILL"), STOP_MS_MAX);
+    const how = await this.ended;
+    clearTimeout(timer);
+    return how;
+  }
+
+  async remove() {
+    await this.stop();
+    await rm(this.directory, { recursive: true, force: true, maxRetries: 3 });
+  }
+
+  /** Any request. An object as body is sent as JSON. Returns status, headers, the body as text and, if it is JSON, parsed. */
+  async request(method, pathname, { headers = {}, body, signal } = {}) {
+    const isJson = body !== undefined && typeof body !== "string" && !(body instanceof Uint8Array);
+    const response = await fetch(this.url + pathname, {
+      method,
+      headers: isJson ? { "content-type": "application/json", ...headers } : headers,
+      body: isJson ? JSON.stringify(body) : body,
+      redirect: "manual",
+      signal: signal ?? AbortSignal.timeout(60_000),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, body: parsed(text) };
+  }
+
+  /** A call of the owner API, with whatever headers beside the token. */
+  owner(method, pathname, body, headers = {}) {
+    return this.request(method, pathname, { headers: { ...this.ownerHeaders, ...headers }, body });
+  }
+
+  /** A switch or reading of the test build. */
+  async test(method, route, body) {
+    const answer = await this.request(method, `/__test/${route}`, { body });
+    if (answer.status !== 200) throw new Error(`/__test/${route} answered ${answer.status}: ${answer.text}`);
+    return answer.body;
+  }
+
+  /** Creates an executor and returns a client with its key. */
+  async executor(name, more = {}) {
+    const created = await this.owner("POST", "/api/executors", { name, ...more });
+    if (created.status !== 201) throw new Error(`the executor was not created: ${created.status} ${created.text}`);
+    return new Executor(this, name, created.body.key);
+  }
+
+  /** Submits a task over MCP and returns its id. */
+  async submit(task) {
+    const { id } = await this.mcp.tool("submit_task", { title: "A task", instructions: "Do it.", ...task });
+    return id;
+  }
+
+  /** A task with its events, as the owner sees it. */
+  async task(id) {
+    const found = await this.owner("GET", `/api/tasks/${id}`);
+    if (found.status !== 200) throw new Error(`no task: ${found.status} ${found.text}`);
+    return { ...found.body.task, events: found.body.events };
+  }
+
+  /** The task once it is in this state. */
+  untilState(id, state, ms = 10_000) {
+    let last;
+    return until(
+      async () => {
+        last = await this.task(id);
+        return last.state === state ? last : null;
+      },
+      { what: `the task to be ${state}`, ms, more: () => `${JSON.stringify(last)}\n${this.log}` },
+    );
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** If the test process dies, its end of the pipe closes and the child goes too. */
+export function leash(child) {
+  const dog = spawn("/bin/sh", ["-c", 'read -r _; kill -KILL "$0" 2>/dev/null', String(child.pid)], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  child.once("exit", () => dog.kill("SIGKILL"));
+  dog.unref();
+  dog.stdin.unref();
+}
