@@ -57,6 +57,10 @@ async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T
 /// Milliseconds of Unix time.
 #[expect(clippy::cast_possible_truncation, reason = "the clock gives whole milliseconds, far below 2^53")]
 fn clock() -> i64 {
+    #[cfg(feature = "test-hooks")]
+    if let Some(now) = test_routes::scripted_now() {
+        return now;
+    }
     js_sys::Date::now() as i64
 }
 
@@ -64,8 +68,15 @@ fn clock() -> i64 {
 struct RuntimeEntropy;
 
 impl crate::hub::Entropy for RuntimeEntropy {
-    #[expect(clippy::expect_used, reason = "without randomness no secret may be made; the panic is caught and answered")]
+    #[expect(
+        clippy::expect_used,
+        reason = "without randomness no secret may be made; the panic is caught and answered"
+    )]
     fn fill(&self, bytes: &mut [u8]) {
+        #[cfg(feature = "test-hooks")]
+        if test_routes::scripted_fill(bytes) {
+            return;
+        }
         getrandom::fill(bytes).expect("the runtime has a source of randomness");
     }
 }

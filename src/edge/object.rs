@@ -114,6 +114,8 @@ impl Object {
             return problems::cannot_open(&reason);
         }
         let mut request = convert::head(&web_request);
+        #[cfg(feature = "test-hooks")]
+        super::test_routes::follow_script(&request);
         let Ok(body) = web_request.bytes().await else { return problems::broken_body() };
         request.body = body;
         if request.path == entry::SWEEP_PATH {
@@ -177,6 +179,10 @@ impl Object {
     fn set_going(self: &Rc<Self>, effects: Effects) {
         let Effects { changed, ready, wakes } = effects;
         self.waiting.wake(&changed, &ready);
+        #[cfg(feature = "test-hooks")]
+        if super::test_routes::scripted_now().is_some() {
+            return;
+        }
         if !wakes.is_empty() {
             let object = Rc::clone(self);
             self.state.wait_until(object.send(wakes));

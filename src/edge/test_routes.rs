@@ -1,13 +1,19 @@
-//! What only a build with `test-hooks` serves: panics by header, and the routes under `/__test/`.
+//! What only a build with `test-hooks` serves: panics and a clock by header, and the routes under `/__test/`.
+//!
+//! `x-test-panic` names the point at which the request panics. `x-test-now` (milliseconds) and `x-test-entropy` (a seed)
+//! take the place of clock and chance for the request, so that a scripted run can be compared with another one; no wakes
+//! are sent then.
 //!
 //! | route | does |
 //! |---|---|
 //! | `POST /__test/tick {"now": ms}` | handles the timers that are due at that time |
 //! | `GET /__test/alarm` | when the alarm is set: `{armed_at}` |
+//! | `POST /__test/lose-alarm` | removes the alarm behind the object's back |
 //! | `GET /__test/rows` | rows read and written since the object was loaded, alarms included |
 //! | `POST /__test/history {"tasks": n}` | adds n finished tasks |
 //! | any `/__test/hang` | never answers |
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde_json::{Value as Json, json};
@@ -15,6 +21,7 @@ use serde_json::{Value as Json, json};
 use super::object::Object;
 use super::{Panicked, clock};
 use crate::domain::limits::SWEEP_BATCHES_MAX;
+use crate::domain::secret::sha256_hex;
 use crate::hooks;
 use crate::http::message::{Request, Response};
 use crate::hub;
@@ -23,8 +30,45 @@ use crate::store::history;
 
 const PREFIX: &str = "/__test/";
 const PANIC: &str = "x-test-panic";
+const NOW: &str = "x-test-now";
+const ENTROPY: &str = "x-test-entropy";
 /// Tasks of history that one transaction adds.
 const HISTORY_BATCH: u64 = 1_000;
+
+/// Clock and chance of a scripted request.
+struct Script {
+    now: i64,
+    seed: String,
+    fills: Cell<u32>,
+}
+
+thread_local! {
+    static SCRIPT: RefCell<Option<Script>> = const { RefCell::new(None) };
+}
+
+/// Takes clock and chance from the request's headers until the next request; scripted requests come one at a time.
+pub fn follow_script(request: &Request) {
+    let now = request.header(NOW).and_then(|text| text.parse().ok());
+    let seed = request.header(ENTROPY).unwrap_or_default().to_owned();
+    SCRIPT.set(now.map(|now| Script { now, seed, fills: Cell::default() }));
+}
+
+/// The scripted clock, if there is one.
+pub fn scripted_now() -> Option<i64> {
+    SCRIPT.with_borrow(|script| script.as_ref().map(|script| script.now))
+}
+
+/// Fills `bytes` as the script says; false if there is none. The native side of the comparison does the same.
+pub fn scripted_fill(bytes: &mut [u8]) -> bool {
+    SCRIPT.with_borrow(|script| {
+        let Some(Script { seed, fills, .. }) = script else { return false };
+        let digits = sha256_hex(&format!("{seed}/{}", fills.replace(fills.get() + 1)));
+        for (byte, digit) in bytes.iter_mut().zip(digits.bytes().cycle()) {
+            *byte = digit;
+        }
+        true
+    })
+}
 
 /// Whether the front passes this request on as it is.
 pub fn is_test_route(request: &Request) -> bool {
@@ -58,6 +102,10 @@ pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> 
         "hang" => std::future::pending().await,
         "alarm" => match object.state.storage().get_alarm().await {
             Ok(at) => json!({ "armed_at": at }),
+            Err(error) => json!({ "error": error.to_string() }),
+        },
+        "lose-alarm" => match object.state.storage().delete_alarm().await {
+            Ok(()) => json!({}),
             Err(error) => json!({ "error": error.to_string() }),
         },
         "rows" => {
