@@ -1,0 +1,800 @@
+#!/usr/bin/env python3
+"""taskhub relay: claims tasks from a hub, runs one command for each, and reports what came of it.
+
+    TASKHUB_URL=https://hub.example TASKHUB_KEY=exk_... relay.py run --queues ops -- ./do-task.sh
+    relay.py once -- ./do-task.sh        drain what is ready, then exit (for bots that are woken)
+    relay.py ping                        what the hub says about this executor
+
+The command reads the task as JSON on stdin (the hub's claim answer without the claim token) and writes the result,
+text, to stdout. Exit 0: completed. Exit 75, or killed by a signal: failed, worth another attempt. Any other exit:
+failed, with the end of stderr as the error. The last line on stderr travels to the hub as the attempt's note.
+
+What holds always: a command runs only under a lease that the hub must still hold to be alive, counted from before the
+call that was granted it; when the lease, the task or the network is gone, the whole process group goes. Only the hub's
+clock counts: all that is taken from it are differences between its own times. No key or claim token reaches a log, an
+argument list or the command's environment. The relay keeps nothing on disk and knows nothing of what a task means. It
+needs POSIX processes and nothing but Python's own library; it is one file so that one download installs it.
+"""
+from __future__ import annotations
+
+import argparse
+import base64
+import codecs
+import http.client
+import ipaddress
+import json
+import os
+import random
+import re
+import selectors
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+import urllib.request
+import uuid
+
+VERSION = "0.1.0"
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2  # EXIT_USAGE: a person must change something first (arguments, key).
+COMMAND_RETRY_EXIT = 75  # EX_TEMPFAIL of sysexits.h.
+
+CALL_TIMEOUT_SECONDS, HEARTBEAT_TIMEOUT_SECONDS, LAST_CALL_TIMEOUT_SECONDS = 15, 10, 5
+CLAIM_WAIT_SECONDS, POLL_SECONDS_MIN = 25, 1.0
+BACKOFF_FIRST_SECONDS, BACKOFF_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX = 0.25, 30.0, 3600.0
+ONCE_PATIENCE_SECONDS = 60  # How long `once` tries to reach the hub: whoever woke the bot may wake it again.
+RESULT_PATIENCE_SECONDS = 900  # How long a result is offered to a hub that takes heartbeats but not the result.
+STOP_PATIENCE_SECONDS = 10  # How long reports are still tried once the relay has been told to stop.
+GRACE_SECONDS, GRACE_LOST_SECONDS_MAX = 5.0, 1.0  # From SIGTERM to SIGKILL; shorter where another attempt may run.
+STOP_NOTICE_SECONDS = 1.0  # How long a command ended by a signal is watched for the same signal reaching us.
+OUTPUT_SETTLE_SECONDS = 1.0  # How long output is awaited after the command has ended but left its pipes open.
+TICK_SECONDS = 0.1
+ANSWER_BYTES_MAX, OUTPUT_BYTES_MAX, RESULT_BYTES_DEFAULT = 8 << 20, 8 << 20, 262_144
+TAIL_BYTES, ERROR_CHARS, NOTE_CHARS = 8_192, 4_000, 500
+
+# Why a command is stopped, in the words of the log.
+STOPPED = {
+    "lost": "the hub has taken the lease back, another attempt may be running already",
+    "canceled": "the task was canceled",
+    "finished": "the hub says that the task has already ended",
+    "deadline": "the task's deadline has passed",
+    "unreachable": "no heartbeat has reached the hub for a lease, so it will hand the task on",
+    "unauthorized": "the hub no longer takes this relay's key",
+    "shutdown": "the relay is stopping",
+}
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def now() -> float:
+    """Seconds on a clock that nobody sets and that runs on while the machine sleeps: a lease does, too."""
+    return time.clock_gettime(_CLOCK)
+
+
+class HubError(Exception):
+    """No usable answer (`status` 0), or a refusal of the hub's as it stands in its problem+json."""
+
+    def __init__(self, status, code, detail, retryable, retry_after=None):
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
+        self.retryable, self.retry_after = retryable, retry_after
+
+
+def persist(call, until):
+    """Repeats an idempotent call until it is answered or refused for good; the last try comes once `until()` has."""
+    failures = 0
+    while True:
+        last = now() >= until()
+        try:
+            return call(last)
+        except HubError as error:
+            if last or not error.retryable:
+                raise
+            failures += 1
+            resume_at = now() + backoff_seconds(failures, error.retry_after, random.random())
+        while now() < min(resume_at, until()):
+            time.sleep(TICK_SECONDS)
+
+
+# Decisions: pure functions, no clock, no I/O.
+
+def number(value, default=None):
+    """The value if it is a JSON number, else the default."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+
+
+def refusal_from(status: int, headers, data: bytes) -> HubError:
+    """What an answer outside 2xx means. Proxies answer in formats of their own, so nothing is taken for granted."""
+    try:
+        problem = json.loads(data)
+    except ValueError:
+        problem = None
+    problem = problem if isinstance(problem, dict) else {}
+    retryable = problem.get("retryable")
+    if status == 401:
+        retryable = False
+    elif not isinstance(retryable, bool):
+        retryable = status in (408, 425, 429) or status >= 500
+    retry_after = number(problem.get("retry_after_seconds"))
+    if retry_after is None and re.fullmatch(r"\d{1,6}", headers.get("Retry-After") or ""):
+        retry_after = int(headers.get("Retry-After"))
+    detail = problem.get("detail") or problem.get("title")
+    if not isinstance(detail, str):
+        detail = "the answer does not come from a hub (check the address)"
+        if 300 <= status < 400:
+            detail = f"it redirects to {headers.get('Location')}: give the hub's own address instead"
+    return HubError(status, str(problem.get("code") or f"http_{status}"), one_line(detail, 500), retryable, retry_after)
+
+
+def verdict_of(error: HubError):
+    """Why an attempt must stop after this refusal, or None if it may go on and try again."""
+    if error.status == 401:
+        return "unauthorized"
+    if error.code in ("canceled", "already_finished"):
+        return "canceled" if error.code == "canceled" else "finished"
+    return "lost" if error.status == 409 or error.code == "task_not_found" else None
+
+
+def backoff_seconds(failures: int, retry_after, chance: float) -> float:
+    """The pause after the given number of failures in a row; `chance` is uniform in 0..1."""
+    pause = min(BACKOFF_SECONDS_MAX, BACKOFF_FIRST_SECONDS * 2 ** min(failures - 1, 16)) * (0.5 + chance / 2)
+    return pause if retry_after is None else pause + max(0.0, min(retry_after, RETRY_AFTER_SECONDS_MAX))
+
+
+def poll_pause(took: float) -> float:
+    """The pause after an empty claim: none if the hub held the call, some if it answered at once."""
+    return max(0.0, POLL_SECONDS_MIN - took)
+
+
+def guard_seconds(lease_seconds: float, grace: float) -> float:
+    """How long before the end of a lease its command is stopped, so that it is dead when the lease ends."""
+    return min(grace + 1.0, lease_seconds / 4)
+
+
+def grace_for(reason: str, grace: float, lease_left: float) -> float:
+    """How long a command may take to end after SIGTERM."""
+    if reason in ("lost", "finished"):
+        return min(grace, GRACE_LOST_SECONDS_MAX)
+    return max(0.0, min(grace, lease_left * 0.8)) if reason == "unreachable" else grace
+
+
+def why_stop(clock, lease_end, guard, deadline, verdict, stopping):
+    """The reason to stop an attempt now, or None. The hub's word goes before our own reckoning."""
+    if verdict:
+        return verdict
+    if stopping:
+        return "shutdown"
+    if deadline is not None and clock >= deadline:
+        return "deadline"
+    return "unreachable" if clock >= lease_end - guard else None
+
+
+def ending_of(returncode: int) -> str:
+    """How a command ended, in words."""
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    return f"killed by {signal.Signals(-returncode).name if -returncode in list(signal.Signals) else -returncode}"
+
+
+def outcome_of(returncode: int, output: str, complaint: str) -> dict:
+    """What the end of a command means to the hub: the part of a result call that tells it."""
+    if returncode == 0:
+        return {"status": "completed", "result": output}
+    said = (complaint or output)[-ERROR_CHARS:].strip() or "the command wrote nothing that says why"
+    return {"status": "failed", "retryable": returncode < 0 or returncode == COMMAND_RETRY_EXIT,
+            "error": f"{ending_of(returncode)}: {said}"}
+
+
+def result_text(raw: bytes, dropped: int, limit: int) -> str:
+    """A command's output as text of at most `limit` bytes of UTF-8; `dropped` bytes followed that were not kept."""
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw, not dropped).replace("\0", "")
+    data = text.rstrip("\r\n").encode()
+    if len(data) <= limit and not dropped:
+        return data.decode()
+    notice = f"\n[cut here by the relay: the hub takes {limit} bytes, the command wrote {len(raw) + dropped}]"
+    return data[:max(0, limit - len(notice))].decode(errors="ignore") + notice[:limit]
+
+
+def readable(raw: bytes) -> str:
+    """Text for people: no terminal colours, no control characters but the ends of lines."""
+    text = _ANSI.sub("", raw.decode(errors="replace").lstrip("\ufffd")).replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text).strip()
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text on one line of at most `limit` characters, harmless in a log."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= limit else text[:limit - 1] + "…"
+
+
+def child_environment(environ, key: str, claim, url: str) -> dict:
+    """The command's environment: ours, without anything that carries the key, and with what names the task."""
+    clean = {name: value for name, value in environ.items() if name != "TASKHUB_KEY" and key not in value}
+    return {**clean, "TASKHUB_TASK_ID": claim.task_id, "TASKHUB_ATTEMPT": str(claim.attempt), "TASKHUB_URL": url}
+
+
+def hub_address(url: str, allow_http: bool):
+    """The parts of the hub's URL; ValueError says what is wrong with it."""
+    parts = urllib.parse.urlsplit(url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ValueError("the hub's address must look like https://hub.example (no user, query or fragment)")
+    try:
+        local = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname).is_loopback
+    except ValueError:
+        local = False
+    if parts.scheme == "http" and not (local or allow_http):
+        raise ValueError("plain http shows the key to the network: use https, or --allow-http on a network you trust")
+    return parts.scheme, parts.hostname, parts.port, parts.path.rstrip("/")
+
+
+class Claim:
+    """What the hub handed over: the task, the token that proves it, and the lease, renewed by heartbeats."""
+
+    def __init__(self, answer: dict, asked_at: float, received_at: float):
+        task = answer["task"]
+        self.task_id, self.attempt, self.token = str(task["id"]), int(answer["attempt"]), str(answer["claim_token"])
+        self.title, self.queue = one_line(str(task.get("title", "")), 80), task.get("queue")
+        self.payload = json.dumps({k: v for k, v in answer.items() if k != "claim_token"}, ensure_ascii=False)
+        self.proof = {"task_id": self.task_id, "claim_token": self.token}
+        self._deadline_at = number(task.get("deadline_at"))
+        self.every = number(answer.get("heartbeat_every_seconds"), 0)
+        self.seconds = float(number(answer.get("lease_seconds"), 3 * self.every))
+        if self.seconds <= 0 or self.every <= 0:
+            raise ValueError("no lease_seconds or heartbeat_every_seconds")
+        self.deadline = None
+        self.renew(answer, asked_at, received_at)
+        if received_at > self.beat_due:
+            # An answer was lost, or slow: the lease may be older than we can know. Heartbeat first, then run.
+            self.confirmed, self.lease_end, self.beat_due = False, received_at + self.seconds, received_at
+
+    def renew(self, answer: dict, asked_at: float, received_at: float):
+        """Takes an answer that renewed the lease. It began after we asked, so that is where our count starts."""
+        every = number(answer.get("heartbeat_every_seconds"), 0)
+        if 0 < every < self.every:  # The owner has shortened the leases meanwhile.
+            self.seconds, self.every = self.seconds * every / self.every, every
+        self.beat_due, self.lease_end = asked_at + min(self.every, self.seconds / 3), asked_at + self.seconds
+        expires_at = number(answer.get("lease_expires_at"))
+        if self._deadline_at is not None and expires_at is not None:
+            # Both are the hub's times, so the hub's own "now" follows from the lease, whatever our clock says.
+            self.deadline = received_at + (self._deadline_at - expires_at) / 1000 + self.seconds
+        self.confirmed = True
+
+
+class Output:
+    """What a command has written: the head of stdout, the end of stderr and its last line. Bounded, whatever comes."""
+
+    def __init__(self, stdout_bytes_max: int):
+        self.head, self.dropped, self.tail, self.line = bytearray(), 0, b"", ""
+        self._max, self._partial = min(stdout_bytes_max, OUTPUT_BYTES_MAX) + 4, b""
+
+    def feed_stdout(self, data: bytes):
+        kept = data[:self._max - len(self.head)]
+        self.head += kept
+        self.dropped += len(data) - len(kept)
+
+    def feed_stderr(self, data: bytes):
+        self.tail = (self.tail + data)[-TAIL_BYTES:]
+        *lines, partial = re.split(rb"[\r\n]", self._partial + data)
+        self._partial = partial[-TAIL_BYTES:]
+        said = next((line for line in map(readable, reversed(lines)) if line), None)
+        self.line = one_line(said, NOTE_CHARS) if said else self.line
+
+
+class Log:
+    """One line a step, on stderr. It knows the secrets, so that none can slip into a line."""
+
+    def __init__(self):
+        self.secrets, self._lock = set(), threading.Lock()
+
+    def __call__(self, text: str, subject: str = "relay"):
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S%z')} {subject}: {one_line(text, 1000)}"
+        with self._lock:
+            for secret in list(self.secrets):
+                line = line.replace(secret, "[secret]")
+            try:
+                print(line, file=sys.stderr, flush=True)
+            except (OSError, ValueError):
+                pass  # Nobody reads the log any more; the task matters more.
+
+
+class Hub:
+    """The executor API over HTTP: one call, one connection, always with a time limit; no retries, no redirects."""
+
+    def __init__(self, url: str, key: str, log, allow_http: bool = False):
+        self._scheme, self._host, self._port, self._path = hub_address(url, allow_http)
+        self.url, self.key, self._log = url.strip().rstrip("/"), key, log
+        self._tls = ssl.create_default_context() if self._scheme == "https" else None
+        self._trouble, self._trouble_lock = None, threading.Lock()
+        self._abortable, self._aborting = None, False
+
+    def call(self, path: str, body: dict, timeout: float, abortable: bool = False):
+        """The answer's JSON object, or None for 204. Raises HubError."""
+        connection = self._connect(timeout)
+        if abortable:
+            self._abortable = connection
+        try:
+            connection.connect()
+            if abortable and self._aborting:
+                raise OSError("the call was abandoned")
+            headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json",
+                       "Accept": "application/json", "User-Agent": f"taskhub-relay/{VERSION}", "Connection": "close"}
+            connection.request("POST", self._path + path, json.dumps(body, ensure_ascii=False).encode(), headers)
+            response = connection.getresponse()
+            data = response.read(ANSWER_BYTES_MAX)
+            answer, error = None, None
+            if not 200 <= response.status < 300:
+                error = refusal_from(response.status, response.headers, data)
+            elif response.status != 204:
+                answer = json.loads(data)
+                if not isinstance(answer, dict):
+                    raise ValueError("the answer is not a JSON object")
+        except (OSError, http.client.HTTPException, ValueError) as cause:
+            detail = one_line(f"{type(cause).__name__}: {cause}", 200)
+            error = HubError(0, "no_answer", detail, True)
+        finally:
+            connection.close()
+        if not (abortable and self._aborting):
+            self._tell_trouble(error)
+        if error:
+            raise error
+        return answer
+
+    def abort(self):
+        """Ends abortable calls, now and from now on: they fail as if the answer had been lost."""
+        self._aborting = True
+        sock = getattr(self._abortable, "sock", None)
+        if sock is not None:
+            try:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def _connect(self, timeout: float):
+        if self._scheme == "http":
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        proxy = urllib.request.getproxies().get("https")
+        if not proxy or urllib.request.proxy_bypass(self._host):
+            return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+        via = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+        connection = http.client.HTTPSConnection(via.hostname, via.port or 8080, timeout=timeout, context=self._tls)
+        login = urllib.parse.unquote(f"{via.username}:{via.password or ''}") if via.username else None
+        credentials = {"Proxy-Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
+        connection.set_tunnel(self._host, self._port or 443, credentials)
+        return connection
+
+    def _tell_trouble(self, error):
+        """Logs when the connection turns bad, changes its complaint, or is good again; never once per try."""
+        trouble = None
+        if error and error.retryable:
+            trouble = f"{error.status} {error.code} ({error.detail})" if error.status else f"no answer ({error.detail})"
+        with self._trouble_lock:
+            before, self._trouble = self._trouble, trouble
+        if trouble and trouble != before:
+            self._log(f"the hub at {self.url} gives {trouble}; trying again until it does better")
+        elif before and not trouble:
+            self._log("the hub answers again")
+
+
+class Heartbeat(threading.Thread):
+    """Keeps one claim alive until told to stop, and learns from the answers whether it still is (`verdict`)."""
+
+    def __init__(self, hub: Hub, claim: Claim, output: Output, log: Log):
+        super().__init__(daemon=True)
+        self._hub, self._claim, self._output, self._log = hub, claim, output, log
+        self._done, self._note_sent, self._notes_allowed = threading.Event(), "", True
+        self.verdict = None
+
+    def stop(self):
+        self._done.set()
+
+    def run(self):
+        failures, due = 0, self._claim.beat_due
+        while self.verdict is None:
+            # Short waits: a machine that slept through the due time should notice when it wakes.
+            while now() < due:
+                if self._done.wait(min(1.0, max(0.01, due - now()))):
+                    return
+            if self._done.is_set():
+                return
+            try:
+                self._beat()
+                failures, due = 0, self._claim.beat_due
+            except HubError as error:
+                self.verdict = verdict_of(error)
+                if error.status and not error.retryable and not self.verdict:
+                    self._notes_allowed = False  # The note is the only part of a heartbeat that could be wrong.
+                    self._log(f"the hub refused a heartbeat ({error.code}): {error.detail}")
+                failures += 1
+                pause = backoff_seconds(failures, error.retry_after, random.random())
+                due = now() + min(pause, self._claim.seconds / 3)
+
+    def _beat(self):
+        body, note, asked_at = dict(self._claim.proof), self._output.line, now()
+        if self._notes_allowed and note and note != self._note_sent:
+            body["note"] = note
+        timeout = min(HEARTBEAT_TIMEOUT_SECONDS, max(1.0, self._claim.seconds / 3))
+        answer = self._hub.call("/executor/heartbeat", body, timeout) or {}
+        self._note_sent = body.get("note", self._note_sent)
+        self._claim.renew(answer, asked_at, now())
+        if answer.get("cancel_requested") is True:
+            self.verdict = "canceled"
+
+
+class Attempt(threading.Thread):
+    """One claim from start to end: runs the command, stops it when it must not go on, reports the outcome."""
+
+    def __init__(self, relay: Relay, claim: Claim):
+        super().__init__(daemon=True)
+        self._relay, self._hub, self._claim = relay, relay.hub, claim
+        self._result_bytes_max = int(number(relay.limits.get("result_bytes_max"), RESULT_BYTES_DEFAULT))
+        self._output = Output(self._result_bytes_max)
+        self._heartbeat = Heartbeat(relay.hub, claim, self._output, self._log)
+        self._guard = guard_seconds(claim.seconds, relay.grace)
+        self._process, self._group = None, None
+
+    def _log(self, text: str):
+        self._relay.log(text, f"{self._claim.task_id}#{self._claim.attempt}")
+
+    def run(self):
+        self._relay.log.secrets.add(self._claim.token)
+        self._log(f'claimed "{self._claim.title}"' + (f" from queue {self._claim.queue}" if self._claim.queue else ""))
+        self._heartbeat.start()
+        try:
+            self._run()
+        except Exception as error:  # A fault of this machine or of ours must not leave the task hanging.
+            self._log(f"could not run the command: {type(error).__name__}: {error}")
+            self.signal_group(signal.SIGKILL)
+            self._report({"status": "failed", "retryable": True, "error": f"The relay could not run it: {error}"})
+        finally:
+            self._heartbeat.stop()
+            self._relay.log.secrets.discard(self._claim.token)
+            self._relay.ended(self)
+
+    def _run(self):
+        reason = self._why_stop()
+        while not reason and not self._claim.confirmed:
+            time.sleep(TICK_SECONDS)
+            reason = self._why_stop()
+        started_at = now()
+        if not reason:
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(self._claim.payload.encode(errors="replace"))
+                stdin.seek(0)
+                env = child_environment(os.environ, self._hub.key, self._claim, self._hub.url)
+                self._process = subprocess.Popen(self._relay.command, stdin=stdin, stdout=subprocess.PIPE,
+                                                 stderr=subprocess.PIPE, bufsize=0, start_new_session=True, env=env)
+            self._group = self._process.pid
+            with self._process.stdout, self._process.stderr:
+                reason = self._supervise()
+            self._group = None
+        code, output = self._process.returncode if self._process else 0, self._output
+        if reason is None and (code < 0 or code in (130, 143)) and self._relay.stopping.wait(STOP_NOTICE_SECONDS):
+            reason = "shutdown"  # A service supervisor signals us and the command at the same moment.
+        if reason is None:
+            self._log(f"the command ended after {now() - started_at:.1f} s: {ending_of(code)}, "
+                      f"{len(output.head) + output.dropped} bytes of output")
+            text = result_text(bytes(output.head), output.dropped, self._result_bytes_max)
+            self._report(outcome_of(code, text, readable(output.tail)))
+            return
+        self._log(f"stopped: {STOPPED[reason]}")
+        self._heartbeat.stop()
+        if reason == "unauthorized":
+            self._relay.refused_key()
+        elif reason == "shutdown" and self._relay.exit_code != EXIT_USAGE:
+            self._release()
+
+    def _why_stop(self):
+        claim, stopping = self._claim, self._relay.stopping.is_set()
+        return why_stop(now(), claim.lease_end, self._guard, claim.deadline, self._heartbeat.verdict, stopping)
+
+    def _supervise(self):
+        """Reads the command's output until its end; returns why it was stopped, or None if it ended by itself."""
+        process, reason, kill_at, ended_at = self._process, None, None, None
+        with selectors.DefaultSelector() as pipes:
+            for pipe, feed in ((process.stdout, self._output.feed_stdout), (process.stderr, self._output.feed_stderr)):
+                os.set_blocking(pipe.fileno(), False)
+                pipes.register(pipe, selectors.EVENT_READ, feed)
+            while True:
+                self._pump(pipes)
+                if process.poll() is not None:
+                    ended_at = ended_at or now()
+                    if reason is None and (not pipes.get_map() or now() > ended_at + OUTPUT_SETTLE_SECONDS):
+                        break
+                    if reason is not None and not self.signal_group(0):
+                        break
+                if reason is None and ended_at is None:
+                    reason = self._why_stop()
+                    if reason:
+                        kill_at = now() + grace_for(reason, self._relay.grace, self._claim.lease_end - now())
+                        self.signal_group(signal.SIGTERM)
+                elif kill_at is not None and now() >= kill_at:
+                    break
+        self.signal_group(signal.SIGKILL)  # A command that will not go, or children that one left behind.
+        process.wait(STOP_PATIENCE_SECONDS)
+        return reason
+
+    @staticmethod
+    def _pump(pipes):
+        if not pipes.get_map():
+            time.sleep(TICK_SECONDS / 4)
+            return
+        for key, _ in pipes.select(TICK_SECONDS):
+            data = os.read(key.fd, 65_536)
+            if data:
+                key.data(data)
+            else:
+                pipes.unregister(key.fileobj)
+
+    def signal_group(self, number_: int) -> bool:
+        """Signals the command's whole process group; False if nothing is left of it."""
+        try:
+            if self._group:
+                os.killpg(self._group, number_)
+            return self._group is not None
+        except (ProcessLookupError, PermissionError):  # macOS says EPERM where only zombies are left.
+            return False
+
+    def _deliver(self, path: str, body: dict, patience: float):
+        """Sends a call that ends the attempt, for as long as the lease, the patience and a stopping relay allow."""
+        began, relay, sent = now(), self._relay, {**self._claim.proof, **body}
+
+        def call(last):
+            hurry = last or relay.stopping.is_set()
+            return self._hub.call(path, sent, LAST_CALL_TIMEOUT_SECONDS if hurry else CALL_TIMEOUT_SECONDS) or {}
+        return persist(call, lambda: min(self._claim.lease_end, began + patience, relay.stop_by))
+
+    def _report(self, outcome: dict):
+        """Sends the result. The heartbeat goes on meanwhile, so the lease outlives a hub that is briefly unwell."""
+        try:
+            try:
+                answer = self._deliver("/executor/result", outcome, RESULT_PATIENCE_SECONDS)
+            except HubError as error:
+                if error.retryable or error.status in (401, 404, 409):
+                    raise
+                self._log(f"the hub refused the result ({error.code}): {error.detail}; reporting that instead")
+                why = f"The hub refused the result: {error.detail}"
+                outcome = {"status": "failed", "retryable": False, "error": why}
+                answer = self._deliver("/executor/result", outcome, RESULT_PATIENCE_SECONDS)
+            again = ", to be tried again" if answer.get("retry_at") else ""
+            self._log(f"reported as {outcome['status']}; the task is {one_line(str(answer.get('state')), 40)}{again}")
+        except HubError as error:
+            self._log(f"the result did not count ({error.code}): {error.detail}")
+            if error.status == 401:
+                self._relay.refused_key()
+
+    def _release(self):
+        try:
+            self._deliver("/executor/release", {"note": "The relay was stopped before the end."}, float("inf"))
+            self._log("released: the hub can give the task to another executor at once")
+        except HubError as error:
+            self._log(f"could not release the task ({error.code}): {error.detail}")
+
+
+class Relay:
+    """The main loop: claims one task at a time while a slot is free, an Attempt for each; an orderly end."""
+
+    def __init__(self, hub: Hub, log: Log, command, queues, concurrency: int, grace: float, drain: bool):
+        self.hub, self.log, self.command, self.grace = hub, log, command, grace
+        self._queues, self._concurrency, self._drain = queues, concurrency, drain
+        self.stopping, self.stop_by, self.exit_code, self.limits = threading.Event(), float("inf"), EXIT_OK, {}
+        self._attempts, self._ended, self._changed = set(), 0, threading.Condition()
+        self._signals, self._claimed_before = 0, False
+
+    def run(self) -> int:
+        """Runs until drained, stopped by a signal, or refused for good; returns the exit code."""
+        for number_ in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number_, self._on_signal)
+        loop = threading.Thread(target=self._loop, daemon=True)
+        loop.start()
+        while loop.is_alive() and now() < self.stop_by + CALL_TIMEOUT_SECONDS:
+            loop.join(TICK_SECONDS)
+            if self._signals and not self.stopping.is_set():
+                self.stop("told to stop: ending commands and giving their tasks back (once more to stop at once)")
+        self._kill_all()
+        self.log("stopped")
+        return self.exit_code
+
+    def _on_signal(self, number_: int, _frame):
+        """Only counts, since the main thread may hold any lock here. The second signal takes no lock either."""
+        self._signals += 1
+        if self._signals > 1:
+            self._kill_all()
+            os._exit(128 + number_)
+
+    def _kill_all(self):
+        for attempt in list(self._attempts):
+            attempt.signal_group(signal.SIGKILL)
+
+    def stop(self, why: str, exit_code: int = EXIT_OK):
+        """Stops claiming and every command; the first reason given counts."""
+        with self._changed:
+            if self.stopping.is_set():
+                return
+            self.exit_code, self.stop_by = exit_code, now() + self.grace + STOP_PATIENCE_SECONDS
+            self.stopping.set()
+            self._changed.notify_all()
+        self.log(why)
+        self.hub.abort()
+
+    def refused_key(self):
+        self.stop("the hub does not accept this key (401): it was revoked, or belongs to another hub. "
+                  "Ask the owner for a new one, put it in TASKHUB_KEY or the key file, and start again", EXIT_USAGE)
+
+    def ended(self, attempt: Attempt):
+        """An attempt is over: its slot is free."""
+        with self._changed:
+            self._attempts.discard(attempt)
+            self._ended += 1
+            self._changed.notify_all()
+
+    def _loop(self):
+        try:
+            hello = self._ask("/executor/ping", {"version": f"relay/{VERSION}"}) or {}
+            self.limits = hello.get("limits") if isinstance(hello.get("limits"), dict) else {}
+            self.log(f"version {VERSION}, executor {hello.get('executor')} at {self.hub.url}, waiting for tasks")
+            while not self.stopping.is_set() and self._step():
+                pass
+        except HubError as error:
+            self._refused(error)
+        except Exception as error:
+            self.stop(f"a fault in the relay: {type(error).__name__}: {error}", EXIT_FAILED)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._attempts)
+
+    def _step(self) -> bool:
+        """Waits for a slot, claims, starts an attempt. False when there is nothing left to do."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._attempts) < self._concurrency or self.stopping.is_set())
+            ended = self._ended
+        if self.stopping.is_set():
+            return False
+        try:
+            claim = self._claim()
+        except HubError as error:
+            if error.retryable or error.status == 401 or self._drain or not self._claimed_before:
+                raise
+            # It worked before, so it is the hub that changed: a service does not die of somebody's bad deployment.
+            self.log(f"the hub refused a claim ({error.code}): {error.detail}; asking again every half a minute")
+            self.stopping.wait(BACKOFF_SECONDS_MAX)
+            return True
+        self._claimed_before = True
+        if claim:
+            attempt = Attempt(self, claim)
+            with self._changed:
+                self._attempts.add(attempt)
+            attempt.start()
+        elif self._drain:
+            with self._changed:  # A task that ends may make another ready; with none running, the queue is drained.
+                self._changed.wait_for(lambda: not self._attempts or self._ended != ended or self.stopping.is_set())
+                return self._ended != ended
+        return True
+
+    def _claim(self):
+        """One logical claim under one request id, however often it must be sent; None if nothing is ready."""
+        wait = int(min(CLAIM_WAIT_SECONDS, number(self.limits.get("claim_wait_seconds_max"), CLAIM_WAIT_SECONDS)))
+        body = {"wait_seconds": 0 if self._drain else wait, **({"queues": self._queues} if self._queues else {})}
+        while True:
+            asked_at = now()
+            try:
+                answer = self._ask("/executor/claim", {**body, "request_id": uuid.uuid4().hex})
+            except HubError as error:
+                if error.code != "claim_ended" or self.stopping.wait(POLL_SECONDS_MIN):
+                    raise
+                continue
+            if answer is None:
+                if not self._drain:
+                    self.stopping.wait(poll_pause(now() - asked_at))
+                return None
+            try:
+                return Claim(answer, asked_at, now())
+            except (KeyError, TypeError, ValueError) as error:
+                raise HubError(200, "unexpected_answer", "the hub's claim is not one this relay understands "
+                               f"({type(error).__name__}: {error}); update relay.py", False) from error
+
+    def _ask(self, path: str, body: dict):
+        """Calls until answered or refused for good. When told to stop it asks once more, without waiting: an answer
+        that was lost may have been a claim, and the same request id brings it back so that it can be released."""
+        give_up_at = now() + ONCE_PATIENCE_SECONDS if self._drain else float("inf")
+
+        def call(last):
+            sent = {**body, "wait_seconds": 0} if last and "wait_seconds" in body else body
+            timeout = LAST_CALL_TIMEOUT_SECONDS if last else CALL_TIMEOUT_SECONDS + body.get("wait_seconds", 0)
+            return self.hub.call(path, sent, timeout, abortable=not last)
+        return persist(call, lambda: 0 if self.stopping.is_set() else give_up_at)
+
+    def _refused(self, error: HubError):
+        if error.status == 401:
+            self.refused_key()
+        elif not self.stopping.is_set():  # What runs may still end well: only the claiming is over.
+            self.exit_code = EXIT_FAILED
+            self.log(f"giving up: {error.code}: {error.detail}")
+
+
+def ping(hub: Hub) -> int:
+    """Prints what the hub says about this executor. The one place that looks at this machine's wall clock."""
+    before = time.time()
+    answer = hub.call("/executor/ping", {"version": f"relay/{VERSION}"}, CALL_TIMEOUT_SECONDS) or {}
+    ahead = (before + time.time()) / 2 - number(answer.get("server_time"), 0) / 1000
+    queues = [f"{q.get('name')} ({q.get('ready')} ready)" for q in answer.get("queues") or [] if isinstance(q, dict)]
+    print(f"executor  {answer.get('executor')}, holding {answer.get('held')} tasks")
+    print(f"queues    {', '.join(queues) or 'none: only tasks addressed to this executor'}")
+    print(f"hub       {answer.get('hub_version')} at {hub.url}; relay {VERSION}")
+    print(f"clock     this machine is {abs(ahead):.1f} s {'ahead of' if ahead >= 0 else 'behind'} the hub (harmless)")
+    print("limits    " + ", ".join(f"{name} {value}" for name, value in (answer.get("limits") or {}).items()))
+    return EXIT_OK
+
+
+def read_key(key_file, log: Log) -> str:
+    """The executor's key from the file or the environment; ValueError says what to do."""
+    if key_file:
+        with open(key_file, encoding="utf-8") as file:
+            key = file.read().strip()
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                log(f"others on this machine can read the key: chmod 600 {key_file}")
+    else:
+        key = os.environ.get("TASKHUB_KEY", "").strip()
+    if not re.fullmatch(r"exk_[!-~]+", key):
+        raise ValueError("no usable executor key (exk_...): set TASKHUB_KEY, or name its file with --key-file")
+    log.secrets.add(key)
+    return key
+
+
+def parse_arguments(argv):
+    """The options, and the command after `--`."""
+    split = argv.index("--") if "--" in argv else len(argv)
+    parser = argparse.ArgumentParser(prog="relay.py", description="Runs a command for each task of a taskhub executor.",
+                                     epilog="The key comes from TASKHUB_KEY or --key-file, never from an argument.")
+    parser.add_argument("--version", action="version", version=f"taskhub relay {VERSION}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run | once | ping")
+    for verb, does in (("run", "claim and run tasks until stopped"), ("once", "run what is ready, then exit"),
+                       ("ping", "print what the hub says about this executor")):
+        usage = f"relay.py {verb} [options]" + ("" if verb == "ping" else " -- command args ...")
+        add = verbs.add_parser(verb, help=does, usage=usage).add_argument
+        add("--hub", default=os.environ.get("TASKHUB_URL"), help="the hub's URL (or TASKHUB_URL)")
+        add("--key-file", help="a file that holds the executor's key (or the key in TASKHUB_KEY)")
+        add("--allow-http", action="store_true", help="plain http to another machine, on a network you trust")
+        if verb != "ping":
+            add("--queues", default="", help="only these queues, with commas between (default: all served)")
+            add("--concurrency", type=int, default=1, help="commands that may run at a time (default 1)")
+            add("--grace", type=float, default=GRACE_SECONDS,
+                help="seconds from SIGTERM to SIGKILL when a command must stop (default %(default)s)")
+    options, command = parser.parse_args(argv[:split]), argv[split + 1:]
+    if not options.hub:
+        parser.error("which hub? Give --hub URL or set TASKHUB_URL")
+    if options.verb != "ping":
+        if not command:
+            parser.error(f"which command? Put it after two dashes: relay.py {options.verb} -- command args")
+        if shutil.which(command[0]) is None:
+            parser.error(f"cannot find or execute the command {command[0]!r}")
+        if options.concurrency < 1 or not 0 <= options.grace <= 3600:
+            parser.error("--concurrency starts at 1, --grace is 0 to 3600 seconds")
+    return options, command
+
+
+def main(argv) -> int:
+    options, command = parse_arguments(argv)
+    log = Log()
+    try:
+        quiet = options.verb == "ping"  # It tries once, and says itself what came of it.
+        hub = Hub(options.hub, read_key(options.key_file, log), (lambda _: None) if quiet else log, options.allow_http)
+    except (ValueError, OSError) as error:
+        log(str(error))
+        return EXIT_USAGE
+    if options.verb == "ping":
+        try:
+            return ping(hub)
+        except HubError as error:
+            log(f"{error.code}: {error.detail}")
+            return EXIT_USAGE if error.status == 401 else EXIT_FAILED
+    queues = [queue.strip() for queue in options.queues.split(",") if queue.strip()]
+    return Relay(hub, log, command, queues, options.concurrency, options.grace, options.verb == "once").run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
