@@ -141,7 +141,7 @@ fn order(
         timeout_ms: hub.settings.wake_timeout_ms,
     };
     let Some(request) = webhook::build(&wake_of(executor), &message) else { return Ok(None) };
-    executors::woken(hub.db, &executor.name, hub.now, WakeStatus::Sent.as_str())?;
+    executors::woken(hub.db, &executor.name, hub.now)?;
     let task_id = task.map(|(id, _)| id.to_owned());
     Ok(Some(WakeOrder { task_id, executor: executor.name.clone(), ordered_at: hub.now, request }))
 }
@@ -170,9 +170,7 @@ fn store(hub: &Hub<'_>, task: &TaskHead, life: &Life, event_seq: i64) -> Result<
 /// a later wake is on its way, or another receiver of the same round has already accepted.
 pub fn record_wake(hub: &Hub<'_>, order: &WakeOrder, outcome: &WakeOutcome) -> Result<(), DatabaseError> {
     hub.command(|effects| {
-        if let WakeOutcome::Rejected(_) = outcome {
-            executors::woken(hub.db, &order.executor, order.ordered_at, WakeStatus::Rejected.as_str())?;
-        }
+        executors::wake_ended(hub.db, &order.executor, order.ordered_at, outcome.status().as_str())?;
         let Some(id) = &order.task_id else { return Ok(()) };
         let Some(task) = tasks::head(hub.db, id)? else { return Ok(()) };
         let is_this = task.life.last_wake_at == Some(order.ordered_at);

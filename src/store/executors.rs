@@ -53,7 +53,10 @@ const INSERT_KEY: &str = "INSERT INTO executor_keys (hash, executor, created_at,
 const DELETE_OLD_KEYS: &str = "DELETE FROM executor_keys WHERE executor = ?1
   AND rank <= (SELECT max(rank) FROM executor_keys WHERE executor = ?1) - ?2";
 const CLAIMED: &str = "UPDATE executors SET last_claim_at = ?2 WHERE name = ?1";
-const WOKEN: &str = "UPDATE executors SET last_wake_at = ?2, last_wake_status = ?3 WHERE name = ?1";
+const WOKEN: &str = "UPDATE executors SET last_wake_at = ?2, last_wake_status = 'sent' WHERE name = ?1";
+// Only of the latest wake: the outcome of an earlier one says nothing about it.
+const WAKE_ENDED: &str =
+    "UPDATE executors SET last_wake_status = ?3 WHERE name = ?1 AND last_wake_at = ?2 AND last_wake_status = 'sent'";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::insert", INSERT),
@@ -67,6 +70,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::delete_old_keys", DELETE_OLD_KEYS),
     ("executors::claimed", CLAIMED),
     ("executors::woken", WOKEN),
+    ("executors::wake_ended", WAKE_ENDED),
 ];
 
 /// Writes a new executor and the queues it serves.
@@ -122,9 +126,14 @@ pub fn claimed(db: &dyn Database, name: &str, now: i64) -> Result<(), DatabaseEr
     db.execute(CLAIMED, &[name.into(), now.into()]).map(drop)
 }
 
-/// Records a wake and what became of it.
-pub fn woken(db: &dyn Database, name: &str, at: i64, status: &str) -> Result<(), DatabaseError> {
-    db.execute(WOKEN, &[name.into(), at.into(), status.into()]).map(drop)
+/// Records that a wake goes out.
+pub fn woken(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
+    db.execute(WOKEN, &[name.into(), at.into()]).map(drop)
+}
+
+/// Records what became of the wake that went out at this time, unless a later one has gone out since.
+pub fn wake_ended(db: &dyn Database, name: &str, at: i64, status: &str) -> Result<(), DatabaseError> {
+    db.execute(WAKE_ENDED, &[name.into(), at.into(), status.into()]).map(drop)
 }
 
 fn read(row: Row) -> Result<ExecutorRow, DatabaseError> {
