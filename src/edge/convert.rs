@@ -1,8 +1,8 @@
 //! Between the runtime's requests and responses and the hub's plain values.
 
 use futures_util::StreamExt as _;
-use wasm_bindgen::JsValue;
-use worker::{Headers, Method, RequestInit, RequestRedirect, ResponseBuilder};
+use worker::web_sys::{self, RequestRedirect};
+use worker::{Headers, ResponseBuilder};
 
 use crate::domain::limits::REQUEST_BODY_BYTES_MAX;
 use crate::http::message::{Request, Response};
@@ -64,14 +64,14 @@ pub async fn body(request: &mut worker::Request) -> Result<Vec<u8>, BodyRejected
 pub fn forward(request: &Request, headers: &Headers) -> worker::Result<worker::Request> {
     let Request { origin, path, query, .. } = request;
     let url = if query.is_empty() { format!("{origin}{path}") } else { format!("{origin}{path}?{query}") };
-    let mut init = RequestInit::new();
-    init.with_method(Method::from(request.method.clone()));
-    init.with_redirect(RequestRedirect::Manual);
-    init.with_headers(headers.clone());
+    let init = web_sys::RequestInit::new();
+    init.set_method(&request.method);
+    init.set_redirect(RequestRedirect::Manual);
+    init.set_headers(headers.as_ref());
     if !request.body.is_empty() {
-        init.with_body(Some(JsValue::from(js_sys::Uint8Array::from(request.body.as_slice()))));
+        init.set_body(&js_sys::Uint8Array::from(request.body.as_slice()));
     }
-    worker::Request::new_with_init(&url, &init)
+    Ok(web_sys::Request::new_with_str_and_init(&url, &init)?.into())
 }
 
 /// The hub's answer for the runtime.

@@ -39,8 +39,7 @@ async fn fetch(request: worker::Request, env: Env, _context: Context) -> worker:
 #[event(scheduled)]
 async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) {
     let sweep = async {
-        let request = worker::Request::new(&format!("http://{INSTANCE}{SWEEP_PATH}"), worker::Method::Post)?;
-        object(&env)?.fetch_with_request(request).await
+        object(&env)?.fetch_with_str(&format!("http://{INSTANCE}{SWEEP_PATH}")).await
     };
     match guarded(within(Duration::from_secs(OBJECT_SECONDS_MAX.into()), sweep)).await {
         Ok(Some(Ok(_))) => {}

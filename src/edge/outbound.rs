@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use wasm_bindgen::JsValue;
-use worker::{AbortController, Fetch, Headers, Method, RequestInit, RequestRedirect};
+use worker::web_sys::{self, RequestRedirect};
+use worker::{AbortController, Fetch, Headers};
 
 use super::within;
 use crate::outbound::OutboundRequest;
@@ -53,12 +54,12 @@ fn build(request: &OutboundRequest) -> worker::Result<worker::Request> {
     for (name, value) in &request.headers {
         headers.append(name, value)?;
     }
-    let mut init = RequestInit::new();
-    init.with_method(Method::Post);
-    init.with_redirect(RequestRedirect::Manual);
-    init.with_headers(headers);
-    init.with_body(Some(JsValue::from_str(&request.body)));
-    worker::Request::new_with_init(&request.url, &init)
+    let init = web_sys::RequestInit::new();
+    init.set_method("POST");
+    init.set_redirect(RequestRedirect::Manual);
+    init.set_headers(headers.as_ref());
+    init.set_body(&JsValue::from_str(&request.body));
+    Ok(web_sys::Request::new_with_str_and_init(&request.url, &init)?.into())
 }
 
 /// Reads a little of the answer and drops the rest.
