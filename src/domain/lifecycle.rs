@@ -69,7 +69,14 @@ pub enum Event {
     /// The attempt is alive and working.
     Heartbeat(Fence),
     /// The attempt waits for a person.
-    Blocked(Fence, WaitingOn),
+    Blocked {
+        /// Who says so.
+        fence: Fence,
+        /// For whom.
+        on: WaitingOn,
+        /// Whether it asks what it has not asked before. Saying the same again only tells that the attempt is alive.
+        is_new: bool,
+    },
     /// The person answered.
     Answered,
     /// The attempt brings a result.
@@ -174,7 +181,7 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
         }
 
         (Working, Event::Heartbeat(fence)) => Ok(lease(fenced(next, fence, now)?, rules)),
-        (Working, Event::Blocked(fence, on)) => Ok(block(fenced(next, fence, now)?, *on, rules)),
+        (Working, Event::Blocked { fence, on, .. }) => Ok(block(fenced(next, fence, now)?, *on, rules)),
         (Working, Event::Completed(fence)) => Ok(end(fenced(next, fence, now)?, Completed, None, now)),
         (Working, Event::Failed { fence, retryable, jitter }) => {
             let next = fenced(next, fence, now)?;
@@ -188,7 +195,8 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
         }
 
         (InputRequired, Event::Heartbeat(fence)) => Ok(lease(fenced(next, fence, now)?, rules)),
-        (InputRequired, Event::Blocked(fence, on)) => {
+        (InputRequired, Event::Blocked { fence, on, is_new: true }) => Ok(block(fenced(next, fence, now)?, *on, rules)),
+        (InputRequired, Event::Blocked { fence, on, is_new: false }) => {
             Ok(Life { waiting_on: Some(*on), ..heard(fenced(next, fence, now)?, now) })
         }
         (InputRequired, Event::Answered) => Ok(answered(next, rules)),
@@ -199,7 +207,7 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
             Err(Refused::WrongState)
         }
 
-        (Submitted | Dispatched | Waiting, Event::Heartbeat(_) | Event::Blocked(..) | Event::Completed(_))
+        (Submitted | Dispatched | Waiting, Event::Heartbeat(_) | Event::Blocked { .. } | Event::Completed(_))
         | (Submitted | Dispatched | Waiting, Event::Failed { .. } | Event::Deferred(..) | Event::Released(_)) => {
             Err(Refused::LeaseLost)
         }
@@ -223,6 +231,11 @@ fn by_time(next: Life, rules: &Rules<'_>) -> Result<Life, Refused> {
     if reached(next.deadline_at) {
         return Ok(end(next, State::Failed, Some(FailureCode::DeadlineExceeded), now));
     }
+    if next.answered_at.is_some() {
+        // The answer goes to the next attempt when the one that asked does not come for it.
+        let given_up = next.is_silent(now, rules.settings.lease_ms) || reached(next.input_expires_at);
+        return if given_up { Ok(ready(next, rules, now)) } else { Err(Refused::WrongState) };
+    }
     if reached(next.input_expires_at) {
         return Ok(end(next, State::Failed, Some(FailureCode::InputTimeout), now));
     }
@@ -234,9 +247,6 @@ fn by_time(next: Life, rules: &Rules<'_>) -> Result<Life, Refused> {
         } else {
             end(next, State::Failed, Some(FailureCode::LeaseExpired), now)
         });
-    }
-    if next.answered_at.is_some() && next.is_silent(now, rules.settings.lease_ms) {
-        return Ok(ready(next, rules, now));
     }
     if reached(next.visible_at) {
         return Ok(ready(next, rules, now));
@@ -250,9 +260,7 @@ fn fenced(life: Life, fence: &Fence, now: i64) -> Result<Life, Refused> {
             && claim.executor == fence.executor
             && super::secret::equal(&claim.token_hash, &fence.token_hash)
     });
-    let in_time = |at: Option<i64>| at.is_none_or(|at| now < at);
-    let alive = in_time(life.lease_expires_at) && in_time(life.input_expires_at) && in_time(life.deadline_at);
-    if holds && alive { Ok(life) } else { Err(Refused::LeaseLost) }
+    if holds && life.is_held(now) { Ok(life) } else { Err(Refused::LeaseLost) }
 }
 
 /// Out of every claim, wait and wake.
@@ -313,12 +321,13 @@ fn block(life: Life, on: WaitingOn, rules: &Rules<'_>) -> Life {
     Life { state: State::InputRequired, waiting_on: Some(on), input_expires_at, ..life }
 }
 
+/// An attempt that is alive has at least one more lease to come for its answer, wherever the limit stood.
 fn answered(life: Life, rules: &Rules<'_>) -> Life {
     if life.is_silent(rules.now, rules.settings.lease_ms) {
-        ready(life, rules, rules.now)
-    } else {
-        Life { answered_at: Some(rules.now), ..life }
+        return ready(life, rules, rules.now);
     }
+    let input_expires_at = life.input_expires_at.max(Some(rules.now + rules.settings.lease_ms + 1));
+    Life { answered_at: Some(rules.now), input_expires_at, ..life }
 }
 
 fn spend(life: Life, jitter: u8, rules: &Rules<'_>) -> Life {

@@ -342,6 +342,15 @@ impl Life {
         self.claim.as_ref().is_none_or(|claim| now - claim.heard_at > lease_ms)
     }
 
+    /// Whether the attempt that holds it may still act: neither its lease, nor its wait for input, nor the deadline is over.
+    pub fn is_held(&self, now: i64) -> bool {
+        let in_time = |at: Option<i64>| at.is_none_or(|at| now < at);
+        self.state.lane() == Some(Lane::Held)
+            && in_time(self.lease_expires_at)
+            && in_time(self.input_expires_at)
+            && in_time(self.deadline_at)
+    }
+
     /// The earliest moment at which something happens to the task by itself, or a wake is due.
     pub fn due_at(&self, lease_ms: i64) -> Option<i64> {
         let silent_at = match (&self.claim, self.answered_at) {

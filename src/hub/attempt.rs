@@ -104,17 +104,26 @@ impl AttemptCall<'_> {
 /// Runs one call of an attempt that changes its task's state: in one transaction, either the change with its event, or
 /// the evidence that it was refused.
 pub(super) fn change(hub: &Hub<'_>, call: &AttemptCall<'_>, change: &Change<'_>) -> Result<Ended, AttemptRejected> {
-    hub.command(|effects| {
-        let task = call.task(hub)?;
-        let rules = rules_for(hub, &task, &change.event)?;
-        match step(&task.life, &change.event, &rules) {
-            Ok(next) => apply(hub, effects, call, &task, next, change).map(Ok),
-            Err(refused) => match repeated(hub, &task, call, change)? {
-                Some(ended) => Ok(Ok(ended)),
-                None => refuse(hub, &task, call, refused).map(Err),
-            },
-        }
-    })?
+    hub.command(|effects| change_within(hub, effects, call, &call.task(hub)?, change))?
+}
+
+/// The same inside a transaction that does more. The outer error undoes it; the inner one says that the call was refused,
+/// and its evidence stays.
+pub(super) fn change_within(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    call: &AttemptCall<'_>,
+    task: &TaskHead,
+    change: &Change<'_>,
+) -> Result<Result<Ended, AttemptRejected>, AttemptRejected> {
+    let rules = rules_for(hub, task, &change.event)?;
+    match step(&task.life, &change.event, &rules) {
+        Ok(next) => apply(hub, effects, call, task, next, change).map(Ok),
+        Err(refused) => match repeated(hub, task, call, change)? {
+            Some(ended) => Ok(Ok(ended)),
+            None => refuse(hub, task, call, refused).map(Err),
+        },
+    }
 }
 
 /// Whether consumers must be looked up: only a release makes a task claimable at once.

@@ -7,7 +7,7 @@ use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::{EXECUTOR_HELD_MAX, EXECUTOR_QUEUES_MAX, REQUEST_ID_BYTES_MAX};
 use crate::domain::secret;
-use crate::domain::task::{Address, Lane, State};
+use crate::domain::task::{Address, State};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind, NewEvent};
 use crate::store::executors::{self, ExecutorRow};
@@ -178,11 +178,7 @@ fn note_claim(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<(), DatabaseError
 /// The claim that was made under this request id before, as long as it lives.
 fn again(hub: &Hub<'_>, executor: &ExecutorRow, event: &EventRow) -> Result<Claimed, ClaimRejected> {
     let task = tasks::head(hub.db, &event.task_id)?;
-    let alive = task.as_ref().is_some_and(|task| {
-        task.life.state.lane() == Some(Lane::Held)
-            && task.life.attempt == event.attempt
-            && task.life.lease_expires_at.is_none_or(|at| hub.now < at)
-    });
+    let alive = task.as_ref().is_some_and(|task| task.life.attempt == event.attempt && task.life.is_held(hub.now));
     let token = secret::claim_token(&hub.settings.hub_secret, &event.task_id, event.attempt, &executor.name);
     let same_token = task
         .as_ref()

@@ -2,9 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Hub;
 use super::attempt::{self, AttemptCall, AttemptRejected, Change};
 use super::query::{Message, messages_after_claim};
+use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::{CHECKPOINT_BYTES_MAX, MESSAGE_CHARS_MAX, NOTE_CHARS_MAX};
 use crate::domain::task::{Life, State, WaitingOn};
@@ -47,13 +47,21 @@ pub fn heartbeat(hub: &Hub<'_>, call: &AttemptCall<'_>, input: &Heartbeat) -> Re
         let detail = "It must be a number from 0 to 1.".to_owned();
         return Err(AttemptRejected::Invalid { field: "progress", detail });
     }
-    if input.blocked {
-        let on = if input.question.is_some() { WaitingOn::Submitter } else { WaitingOn::ExecutorUser };
-        block(hub, call, writes(input), on)?;
-        return answer(hub, call);
-    }
-    renew(hub, call, &writes(input))?;
-    answer(hub, call)
+    let writes = writes(input);
+    hub.command(|effects| {
+        let task = call.task(hub)?;
+        let done = if input.blocked {
+            block(hub, effects, call, &task, &writes)?
+        } else if task.life.state == State::Working {
+            renew(hub, effects, call, &task, &writes)?
+        } else {
+            resume(hub, effects, call, &task, &writes)?
+        };
+        match done {
+            Ok(()) => answer(hub, call).map(Ok),
+            Err(rejected) => Ok(Err(rejected)),
+        }
+    })?
 }
 
 fn writes(input: &Heartbeat) -> AttemptWrites {
@@ -66,53 +74,72 @@ fn writes(input: &Heartbeat) -> AttemptWrites {
     }
 }
 
+/// A step inside a command. The inner error is a refusal, whose evidence is to stay.
+pub(super) type Done = Result<Result<(), AttemptRejected>, AttemptRejected>;
+
 /// The way of almost every heartbeat: one row.
-fn renew(hub: &Hub<'_>, call: &AttemptCall<'_>, writes: &AttemptWrites) -> Result<(), AttemptRejected> {
-    let renewed = hub.command(|effects| {
-        let task = call.task(hub)?;
-        let fence = call.fence();
-        let next = match step(&task.life, &Event::Heartbeat(fence.clone()), &hub.rules(false)) {
-            Ok(next) => next,
-            Err(refused) => return attempt::refuse(hub, &task, call, refused).map(Err),
-        };
-        if task.life.state != State::Working {
-            return Ok(Ok(false));
-        }
-        if !tasks::renew(hub.db, &task.id, &next, hub.now, (&fence.token_hash, writes))? {
-            let reason = "the store refused a heartbeat that the lifecycle allows".to_owned();
-            return Err(DatabaseError::Refused(reason).into());
-        }
-        if writes.note.is_some() || writes.progress.is_some() {
-            effects.changed.push(task.id.clone());
-        }
-        Ok(Ok(true))
-    })??;
-    if renewed {
-        return Ok(());
+fn renew(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    call: &AttemptCall<'_>,
+    task: &TaskHead,
+    writes: &AttemptWrites,
+) -> Done {
+    let fence = call.fence();
+    let next = match step(&task.life, &Event::Heartbeat(fence.clone()), &hub.rules(false)) {
+        Ok(next) => next,
+        Err(refused) => return attempt::refuse(hub, task, call, refused).map(Err),
+    };
+    if !tasks::renew(hub.db, &task.id, &next, hub.now, (&fence.token_hash, writes))? {
+        let reason = "the store refused a heartbeat that the lifecycle allows".to_owned();
+        return Err(DatabaseError::Refused(reason).into());
     }
+    // `due_at` stays behind a lease that grows; it must not stay ahead of one that shrinks because its setting did.
+    let due_at = next.due_at(hub.settings.lease_ms);
+    if task.due_at.is_none() || due_at < task.due_at {
+        tasks::rearm(hub.db, &task.id, (next.state, next.attempt), due_at)?;
+    }
+    if writes.note.is_some() || writes.progress.is_some() {
+        effects.changed.push(task.id.clone());
+    }
+    Ok(Ok(()))
+}
+
+/// The attempt goes on after a question.
+fn resume(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    call: &AttemptCall<'_>,
+    task: &TaskHead,
+    writes: &AttemptWrites,
+) -> Done {
     let change = Change {
         event: Event::Heartbeat(call.fence()),
         writes: writes.clone(),
         record: &|_, _| Some((Kind::Resumed, json!({}))),
         outcome: None,
     };
-    attempt::change(hub, call, &change).map(drop)
+    Ok(attempt::change_within(hub, effects, call, task, &change)?.map(drop))
 }
 
-/// The attempt waits for a person. Saying so again with nothing new to ask only tells the hub that it is still there.
+/// The attempt waits for a person: the submitter if there is a question, otherwise its own user. Saying so again with
+/// nothing new to ask only tells the hub that it is still there.
 pub(super) fn block(
     hub: &Hub<'_>,
+    effects: &mut Effects,
     call: &AttemptCall<'_>,
-    writes: AttemptWrites,
-    on: WaitingOn,
-) -> Result<(), AttemptRejected> {
-    let question = writes.question.clone();
-    let record = |task: &TaskHead, _: &Life| {
-        let is_news = task.life.state == State::Working || (question.is_some() && question != task.question);
-        is_news.then(|| (Kind::Question, json!({ "question": question, "waiting_on": on.as_str() })))
+    task: &TaskHead,
+    writes: &AttemptWrites,
+) -> Done {
+    let question = &writes.question;
+    let on = if question.is_some() { WaitingOn::Submitter } else { WaitingOn::ExecutorUser };
+    let is_new = task.life.state == State::Working || (question.is_some() && *question != task.question);
+    let record = |_: &TaskHead, _: &Life| {
+        is_new.then(|| (Kind::Question, json!({ "question": question, "waiting_on": on.as_str() })))
     };
-    let change = Change { event: Event::Blocked(call.fence(), on), writes, record: &record, outcome: None };
-    attempt::change(hub, call, &change).map(drop)
+    let event = Event::Blocked { fence: call.fence(), on, is_new };
+    let change = Change { event, writes: writes.clone(), record: &record, outcome: None };
+    Ok(attempt::change_within(hub, effects, call, task, &change)?.map(drop))
 }
 
 fn answer(hub: &Hub<'_>, call: &AttemptCall<'_>) -> Result<Beat, AttemptRejected> {

@@ -8,7 +8,7 @@ use super::heartbeat;
 use crate::domain::lifecycle::Event;
 use crate::domain::limits::{ERROR_CHARS_MAX, EXTERNAL_ACTIONS_BYTES_MAX, MESSAGE_CHARS_MAX};
 use crate::domain::secret;
-use crate::domain::task::{Life, State, WaitingOn};
+use crate::domain::task::{Life, State};
 use crate::store::events::Kind;
 use crate::store::tasks::{AttemptWrites, TaskHead};
 
@@ -67,8 +67,10 @@ pub fn report(hub: &Hub<'_>, call: &AttemptCall<'_>, input: &Report) -> Result<E
     };
     let event = match input.outcome {
         Outcome::Blocked => {
-            let on = if input.question.is_some() { WaitingOn::Submitter } else { WaitingOn::ExecutorUser };
-            heartbeat::block(hub, call, writes, on)?;
+            hub.command(|effects| {
+                let task = call.task(hub)?;
+                heartbeat::block(hub, effects, call, &task, &writes)
+            })??;
             let attempt = call.fence().attempt;
             return Ok(Ended { state: State::InputRequired, attempt, retry_at: None });
         }

@@ -1,5 +1,6 @@
 //! The native suite: one binary, no sleeps, no wall clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod lifecycle;
 mod routes;
 mod support;
