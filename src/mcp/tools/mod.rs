@@ -1,0 +1,128 @@
+//! The tools, one file a group.
+//!
+//! Each group owns the types of its arguments and answers, what is said about its tools to a model that has never seen
+//! the hub, and the mapping from the hub's refusals to sentences; exhaustive on purpose. A tool calls one command.
+
+mod change;
+mod executors;
+mod get;
+mod list;
+mod status;
+mod submit;
+mod view;
+
+use serde_json::{Map, Value as Json};
+
+use super::answer::{Given, ToolError};
+use super::arguments::read;
+use super::dispatch::Caller;
+
+/// A tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// `submit_task`
+    SubmitTask,
+    /// `get_task`
+    GetTask,
+    /// `list_tasks`
+    ListTasks,
+    /// `answer_task`
+    AnswerTask,
+    /// `cancel_task`
+    CancelTask,
+    /// `retry_task`
+    RetryTask,
+    /// `wake_executor`
+    WakeExecutor,
+    /// `list_executors`
+    ListExecutors,
+    /// `hub_status`
+    HubStatus,
+}
+
+/// What is said about a tool.
+#[cfg(not(target_arch = "wasm32"))]
+pub struct About {
+    /// For people.
+    pub title: &'static str,
+    /// For the model: what it does, when to use it, what comes next.
+    pub description: &'static str,
+    /// It changes nothing.
+    pub reads_only: bool,
+    /// It may undo or end something.
+    pub destroys: bool,
+    /// Calling it twice with the same arguments is the same as once.
+    pub is_idempotent: bool,
+    /// It sets something going outside the hub.
+    pub reaches_out: bool,
+    /// The schema of its arguments.
+    pub input: fn() -> Json,
+    /// The schema of its answer.
+    pub output: fn() -> Json,
+}
+
+impl Tool {
+    /// Every tool, in the order in which a model reads them.
+    pub const ALL: [Self; 9] = [
+        Self::SubmitTask,
+        Self::GetTask,
+        Self::ListTasks,
+        Self::AnswerTask,
+        Self::CancelTask,
+        Self::RetryTask,
+        Self::WakeExecutor,
+        Self::ListExecutors,
+        Self::HubStatus,
+    ];
+
+    /// The tool's name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SubmitTask => "submit_task",
+            Self::GetTask => "get_task",
+            Self::ListTasks => "list_tasks",
+            Self::AnswerTask => "answer_task",
+            Self::CancelTask => "cancel_task",
+            Self::RetryTask => "retry_task",
+            Self::WakeExecutor => "wake_executor",
+            Self::ListExecutors => "list_executors",
+            Self::HubStatus => "hub_status",
+        }
+    }
+
+    /// The tool of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// What is said about it.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn about(self) -> About {
+        match self {
+            Self::SubmitTask => submit::about(),
+            Self::GetTask => get::about(),
+            Self::ListTasks => list::about(),
+            Self::AnswerTask => change::about_answer(),
+            Self::CancelTask => change::about_cancel(),
+            Self::RetryTask => change::about_retry(),
+            Self::WakeExecutor => executors::about_wake(),
+            Self::ListExecutors => executors::about_list(),
+            Self::HubStatus => status::about(),
+        }
+    }
+
+    /// Calls it.
+    pub(super) fn call(self, caller: &Caller<'_>, arguments: Map<String, Json>) -> Result<Given, ToolError> {
+        match self {
+            Self::SubmitTask => submit::call(caller, read(self, arguments)?),
+            Self::GetTask => get::call(caller, read(self, arguments)?),
+            Self::ListTasks => list::call(caller, read(self, arguments)?),
+            Self::AnswerTask => change::answer(caller, read(self, arguments)?),
+            Self::CancelTask => change::cancel(caller, read(self, arguments)?),
+            Self::RetryTask => change::retry(caller, read(self, arguments)?),
+            Self::WakeExecutor => executors::wake(caller, read(self, arguments)?),
+            Self::ListExecutors => executors::list(caller, read(self, arguments)?),
+            Self::HubStatus => status::call(caller, read(self, arguments)?),
+        }
+    }
+}

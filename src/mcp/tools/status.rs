@@ -1,0 +1,141 @@
+//! `hub_status`.
+
+use serde::{Deserialize, Serialize};
+
+use super::view;
+use crate::hub::{self, ExecutorView, HubStatus};
+use crate::mcp::answer::{Given, ToolError, given};
+use crate::mcp::budget;
+use crate::mcp::dispatch::Caller;
+use crate::mcp::moment::Moment;
+
+/// What the executors may cost, and the queues as much; the rest is for everything else.
+const LIST_COST_MAX: usize = 12_000;
+/// Troubles that are told.
+const TROUBLES_MAX: usize = 10;
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+pub(super) struct Output {
+    /// The hub's clock.
+    time: Moment,
+    /// The hub's version.
+    version: &'static str,
+    /// The version of its database.
+    schema: i64,
+    /// What needs attention; empty if all is well.
+    attention: Vec<String>,
+    /// By name.
+    executors: Vec<Executor>,
+    /// Queues that somebody serves, those with tasks first.
+    queues: Vec<Queue>,
+    /// Whether executors or queues were left out for length; list_executors shows all.
+    left_out: bool,
+    /// When a timer runs out next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_due_at: Option<Moment>,
+    /// What to do now.
+    next: String,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+struct Executor {
+    name: String,
+    /// Whether it called within the last minute.
+    seen_lately: bool,
+    /// Tasks it could claim now.
+    ready: u32,
+    /// Tasks it has now.
+    held: u32,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+struct Queue {
+    name: String,
+    /// Tasks to be claimed, counted up to 1,000.
+    ready: u32,
+    /// Tasks that wait for time, tasks, approval or something outside, counted up to 1,000.
+    waiting: u32,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn about() -> super::About {
+    super::About {
+        title: "Look at the whole hub",
+        description: "Shows the hub at a glance: which executors are there, what waits and what is being worked on, and what needs \
+                      attention. Use it to find out why nothing moves. list_tasks and list_executors show the details.",
+        reads_only: true,
+        destroys: false,
+        is_idempotent: true,
+        reaches_out: false,
+        input: crate::mcp::schema::input::<Input>,
+        output: crate::mcp::schema::output::<Output>,
+    }
+}
+
+pub(super) fn call(caller: &Caller<'_>, _: Input) -> Result<Given, ToolError> {
+    let status = hub::hub_status(caller.hub)?;
+    let attention = attention(&status);
+    let mut executors: Vec<Executor> = status.executors.iter().map(|one| executor(one, status.time)).collect();
+    let queue = |(name, (ready, waiting)): (&String, &(u32, u32))| Queue {
+        name: name.clone(),
+        ready: *ready,
+        waiting: *waiting,
+    };
+    let mut queues: Vec<Queue> = status.queues.iter().map(queue).collect();
+    queues.sort_by_key(|queue| queue.ready + queue.waiting == 0);
+    let shown = (budget::fitting(&executors, LIST_COST_MAX), budget::fitting(&queues, LIST_COST_MAX));
+    let left_out = shown.0 < executors.len() || shown.1 < queues.len();
+    executors.truncate(shown.0);
+    queues.truncate(shown.1);
+    let next = if status.executors.is_empty() {
+        "Tell your user to create an executor (POST /api/executors) and to start it; nothing can be done without one."
+    } else if attention.is_empty() {
+        "Nothing needs attention. list_tasks shows the tasks, submit_task submits one."
+    } else {
+        "See attention; list_tasks with states [\"submitted\", \"dispatched\"] shows what is not picked up."
+    };
+    given(&Output {
+        time: Moment(status.time),
+        version: status.version,
+        schema: status.schema,
+        attention,
+        executors,
+        queues,
+        left_out,
+        next_due_at: status.next_due_at.map(Moment),
+        next: next.to_owned(),
+    })
+}
+
+fn executor(executor: &ExecutorView, now: i64) -> Executor {
+    Executor {
+        name: executor.row.name.clone(),
+        seen_lately: view::is_seen_lately(executor.last_seen_at, now),
+        ready: executor.ready,
+        held: executor.held,
+    }
+}
+
+/// Executors for which tasks wait and that are not there.
+fn attention(status: &HubStatus) -> Vec<String> {
+    let idle =
+        |executor: &&ExecutorView| executor.ready > 0 && !view::is_seen_lately(executor.last_seen_at, status.time);
+    let told = |executor: &ExecutorView| {
+        let (name, ready) = (&executor.row.name, executor.ready);
+        let seen = match executor.last_seen_at {
+            Some(at) => format!("was last seen at {}", Moment(at)),
+            None => "has not been seen".to_owned(),
+        };
+        let remedy = if executor.wake.is_sent() { "wake_executor calls it." } else { "It only polls: is it running?" };
+        format!("{ready} tasks wait for {name}, which {seen}. {remedy}")
+    };
+    status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told).collect()
+}

@@ -1,0 +1,184 @@
+//! `submit_task`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::view;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::domain::limits::{ATTEMPTS_MAX, HORIZON_SECONDS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX};
+use crate::domain::text::shorten;
+use crate::hub::{self, Submit, SubmitRejected, When};
+use crate::mcp::answer::{Given, ToolError, given};
+use crate::mcp::dispatch::Caller;
+use crate::mcp::moment::Moment;
+
+/// Names that a refusal lists before it says how many more there are.
+const NAMES_SHOWN_MAX: usize = 40;
+
+#[derive(Debug, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// What the task is, in one line.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(length(min = 1, max = TITLE_CHARS_MAX)))]
+    title: String,
+    /// Everything the executor needs: what to do, with what, what to bring back, what to avoid. It sees nothing of this
+    /// conversation.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(length(min = 1)))]
+    instructions: String,
+    /// The executor that is to do it, by its name in list_executors. Give this or queue.
+    executor: Option<String>,
+    /// The queue it goes to; any executor that serves the queue may take it. Give this or executor.
+    queue: Option<String>,
+    /// Data for the executor, any JSON: ids, addresses, settings. No secrets that it need not know.
+    context: Option<Json>,
+    /// 9 is most urgent, 0 least; 5 if left out.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(range(min = 0, max = PRIORITY_MAX)))]
+    priority: Option<u8>,
+    /// When the task fails if it is not done: RFC 3339 with an offset, such as 2026-12-31T18:00:00+01:00. Give this or
+    /// deadline_seconds.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("format" = "date-time")))]
+    deadline: Option<String>,
+    /// The deadline as seconds from now.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(range(min = 1, max = HORIZON_SECONDS_MAX)))]
+    deadline_seconds: Option<i64>,
+    /// When the task may be begun at the earliest: RFC 3339 with an offset. Give this or delay_seconds.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("format" = "date-time")))]
+    not_before: Option<String>,
+    /// The earliest begin as seconds from now.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(range(min = 0, max = HORIZON_SECONDS_MAX)))]
+    delay_seconds: Option<i64>,
+    /// A text of your choice that names this submission. The same key with the same fields returns the task that is there
+    /// already, so a call whose answer was lost can be repeated safely.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(length(min = 1, max = REQUEST_ID_BYTES_MAX)))]
+    idempotency_key: Option<String>,
+    /// How many times executors may go silent or fail in a way that is worth a retry before the task fails; 3 if left
+    /// out.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(range(min = 1, max = ATTEMPTS_MAX)))]
+    max_attempts: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+pub(super) struct Output {
+    /// The task's id, for every other tool.
+    task_id: String,
+    /// Where it stands.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "view::states"))]
+    state: &'static str,
+    /// Whether it was there already, under the same idempotency_key.
+    existed: bool,
+    /// What to do now.
+    next: String,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn about() -> super::About {
+    super::About {
+        title: "Submit a task",
+        description: "Hands a piece of work to an executor (another agent, or a machine) and returns at once with a task_id. Use \
+                      it when the user wants something done elsewhere or later: on another computer, by a bot, overnight. \
+                      Name an executor or a queue; list_executors shows both. Write instructions that stand on their own. \
+                      Then call get_task with the task_id and wait_seconds to follow it and to get the result. Give an \
+                      idempotency_key if you may have to repeat the call.",
+        reads_only: false,
+        destroys: false,
+        is_idempotent: false,
+        reaches_out: true,
+        input: crate::mcp::schema::input::<Input>,
+        output: crate::mcp::schema::output::<Output>,
+    }
+}
+
+pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError> {
+    let deadline = when(("deadline", input.deadline), ("deadline_seconds", input.deadline_seconds))?;
+    let not_before = when(("not_before", input.not_before), ("delay_seconds", input.delay_seconds))?;
+    let submit = Submit {
+        submitter: caller.submitter.to_owned(),
+        title: input.title,
+        instructions: input.instructions,
+        executor: input.executor,
+        queue: input.queue,
+        context: input.context,
+        priority: input.priority,
+        deadline,
+        not_before,
+        idempotency_key: input.idempotency_key,
+        max_attempts: input.max_attempts,
+        ..Submit::default()
+    };
+    let submitted = hub::submit(caller.hub, &submit).map_err(|rejected| refused(&rejected))?;
+    let next = if submitted.state.is_terminal() {
+        "This task was submitted before under the same idempotency_key and is over: call get_task with the task_id to \
+         read how it ended."
+            .to_owned()
+    } else {
+        format!("Call get_task with this task_id and wait_seconds {} to follow it.", view::WAIT_SECONDS_USUAL)
+    };
+    given(&Output { task_id: submitted.id, state: submitted.state.as_str(), existed: submitted.existed, next })
+}
+
+/// A moment that may be given in one of two ways.
+fn when(at: (&str, Option<String>), after: (&str, Option<i64>)) -> Result<Option<When>, ToolError> {
+    match (at.1, after.1) {
+        (None, None) => Ok(None),
+        (None, Some(seconds)) => Ok(Some(When::In(seconds))),
+        (Some(text), None) => match Moment::parse(&text) {
+            Some(Moment(ms)) => Ok(Some(When::At(ms))),
+            None => {
+                let shown = shorten(&text, 60);
+                let detail = format!(
+                    "\"{shown}\" is not a time in RFC 3339. It needs date, time and offset: 2026-12-31T18:00:00Z, or \
+                     2026-12-31T18:00:00+01:00; or give {} instead.",
+                    after.0
+                );
+                Err(ToolError::invalid_field(at.0, &detail))
+            }
+        },
+        (Some(_), Some(_)) => Err(ToolError::invalid(format!("Give {} or {}, not both.", at.0, after.0))),
+    }
+}
+
+/// What a submitter is told when nothing was created.
+pub(super) fn refused(rejected: &SubmitRejected) -> ToolError {
+    match rejected {
+        SubmitRejected::Invalid { field, detail } => ToolError::invalid_field(field, detail),
+        SubmitRejected::IdempotencyConflict { task_id } => {
+            let sentence = format!(
+                "This idempotency_key was used for task {task_id}, which was submitted with other fields. To read that one, \
+                 call get_task. To submit a new task, use a new idempotency_key."
+            );
+            ToolError::new("idempotency_conflict", sentence)
+        }
+        SubmitRejected::NoConsumer { asked, executors, queues } => no_consumer(asked, executors, queues),
+        SubmitRejected::Database(error) => error.clone().into(),
+    }
+}
+
+fn no_consumer(asked: &str, executors: &[String], queues: &[String]) -> ToolError {
+    let sentence = if executors.is_empty() {
+        "This hub has no executor yet, so nobody could do the task. Tell your user to create one (POST /api/executors) and \
+         to start it; then submit the task."
+            .to_owned()
+    } else {
+        format!(
+            "Nobody would do this task: you asked for {}, which this hub does not have. Executors: {}. Queues: {}. Call \
+             submit_task again with one of these as executor or as queue.",
+            shorten(asked, 100),
+            names(executors),
+            names(queues),
+        )
+    };
+    ToolError::new("no_consumer", sentence)
+}
+
+fn names(all: &[String]) -> String {
+    let shown = all.iter().take(NAMES_SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len() {
+        0 => "none".to_owned(),
+        count if count > NAMES_SHOWN_MAX => {
+            format!("{shown} and {} more (see list_executors)", count - NAMES_SHOWN_MAX)
+        }
+        _ => shown,
+    }
+}
