@@ -75,8 +75,8 @@ pub fn executor_of_key<'k>(secret: &str, key: &'k str) -> Option<&'k str> {
     right.then_some(name)
 }
 
-/// The token of one claim: `clm_<attempt>.<mac>`. It follows from the hub's secret and the claim's nonce, so a claim
-/// that is asked for again under the same request id can hand out the same token although only its hash is stored.
+/// The token of one claim: `clm_<attempt>.<mac>`. It follows from the hub's secret and the claim, so a claim that is asked
+/// for again under the same request id can hand out the same token although only its hash is stored.
 pub fn claim_token(secret: &str, task: &str, attempt: u32, executor: &str) -> String {
     let mac = short_mac(secret, "claim-token", &[task, &attempt.to_string(), executor]);
     format!("clm_{attempt}.{mac}")

@@ -84,7 +84,7 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
             attempt: next.attempt,
             actor: &actor,
             request_key: None,
-            data: json!({ "text": input.text, "state": next.state.as_str() }),
+            data: json!({ "text": input.text, "state": next.state.as_str(), "note": task.note }),
         };
         let seq = events::insert(hub.db, &event)?;
         let due_at = next.due_at(hub.settings.lease_ms);
@@ -97,11 +97,10 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
     })
 }
 
-/// A double click: the newest thing that happened to the task is this very answer.
+/// A double click: no question is open, and the newest answer is this very one.
 fn is_repeated(hub: &Hub<'_>, task: &TaskHead, text: &str) -> Result<bool, DatabaseError> {
-    if task.message_seq != Some(task.event_seq) {
-        return Ok(false);
-    }
-    let newest = events::chain(hub.db, task.event_seq, 1)?.pop();
+    let is_open = task.life.state == State::InputRequired && task.life.answered_at.is_none();
+    let Some(seq) = task.message_seq.filter(|_| !is_open) else { return Ok(false) };
+    let newest = events::chain(hub.db, seq, 1)?.pop();
     Ok(newest.is_some_and(|event| event.kind == Kind::Answer && event.data["text"] == json!(text)))
 }

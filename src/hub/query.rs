@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::Hub;
 use crate::domain::ids::TaskId;
 use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX};
+use crate::domain::task::State;
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind};
 use crate::store::tasks::{self, TaskFull, TaskHead};
@@ -76,7 +77,7 @@ pub fn get_task(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseE
 }
 
 /// The number that rises with every change of this task; `None` if there is none. One row read.
-pub fn revision(hub: &Hub<'_>, id: &str) -> Result<Option<(i64, crate::domain::task::State)>, DatabaseError> {
+pub fn revision(hub: &Hub<'_>, id: &str) -> Result<Option<(i64, State)>, DatabaseError> {
     let Some(id) = TaskId::parse(id) else { return Ok(None) };
     Ok(tasks::head(hub.db, id.as_str())?.map(|task| (task.revision, task.life.state)))
 }
@@ -119,7 +120,9 @@ fn note(event: &EventRow) -> Option<Note> {
     let ended = match event.kind {
         Kind::Deferred => "deferred",
         Kind::Retrying => "failed",
-        Kind::Requeued => event.data["reason"].as_str()?,
+        // The end of a wait is no end of an attempt.
+        Kind::Requeued => event.data["reason"].as_str().filter(|reason| !matches!(*reason, "time" | "woken"))?,
+        Kind::Answer if event.data["state"] == State::Submitted.as_str() => "silent",
         _ => return None,
     };
     if event.attempt == 0 {

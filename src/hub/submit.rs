@@ -104,23 +104,26 @@ impl From<DatabaseError> for SubmitRejected {
 
 /// Takes a task in. The same key of the same submitter returns the task that it made first.
 pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected> {
-    let plan = Plan::of(hub, input)?;
+    check_key(input)?;
+    let hash = hash(input);
     hub.command(|effects| {
+        // First of all: what was right when it was submitted need not be so now, such as a deadline.
         if let Some(key) = &input.idempotency_key
             && let Some(task) = tasks::by_idempotency_key(hub.db, &input.submitter, key)?
         {
-            return if task.submit_hash == plan.hash {
+            return if task.submit_hash == hash {
                 Ok(Submitted { id: task.id, state: task.life.state, existed: true })
             } else {
                 Err(SubmitRejected::IdempotencyConflict { task_id: task.id })
             };
         }
+        let plan = Plan::of(hub, input)?;
         let consumers = match &plan.address {
             Some(address) => wakes::consumers(hub, address)?,
             None => Consumers::default(),
         };
         match &plan.address {
-            Some(address) if !consumers.is_empty() => create(hub, effects, input, &plan, address, &consumers),
+            Some(address) if !consumers.is_empty() => create(hub, effects, input, (&plan, &hash), address, &consumers),
             _ => Err(no_consumer(hub, plan.address.as_ref())?),
         }
     })
@@ -133,7 +136,6 @@ struct Plan {
     deadline_at: Option<i64>,
     priority: u8,
     max_attempts: u32,
-    hash: String,
 }
 
 impl Plan {
@@ -166,7 +168,7 @@ impl Plan {
             (None, None) => None,
         };
         let hold = not_before.map_or(Hold::None, Hold::Until);
-        Ok(Self { address, hold, deadline_at, priority, max_attempts, hash: hash(input) })
+        Ok(Self { address, hold, deadline_at, priority, max_attempts })
     }
 }
 
@@ -186,6 +188,10 @@ fn check_texts(hub: &Hub<'_>, input: &Submit) -> Result<(), SubmitRejected> {
     if input.context.as_ref().is_some_and(|context| context.to_string().len() > CONTEXT_BYTES_MAX) {
         return Err(invalid("context", &format!("It must be at most {CONTEXT_BYTES_MAX} bytes of JSON.")));
     }
+    Ok(())
+}
+
+fn check_key(input: &Submit) -> Result<(), SubmitRejected> {
     if input.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.len() > REQUEST_ID_BYTES_MAX) {
         return Err(invalid("idempotency_key", &format!("It must have 1 to {REQUEST_ID_BYTES_MAX} bytes.")));
     }
@@ -230,7 +236,7 @@ fn create(
     hub: &Hub<'_>,
     effects: &mut Effects,
     input: &Submit,
-    plan: &Plan,
+    (plan, hash): (&Plan, &str),
     address: &Address,
     consumers: &Consumers,
 ) -> Result<Submitted, SubmitRejected> {
@@ -257,7 +263,7 @@ fn create(
         address,
         submitted_by: &input.submitter,
         idempotency_key: input.idempotency_key.as_deref(),
-        submit_hash: &plan.hash,
+        submit_hash: hash,
         retry_of: input.retry_of.as_deref(),
         event_seq,
         now: hub.now,

@@ -1,6 +1,7 @@
 //! The native suite: one binary, no sleeps, no wall clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod commands;
 mod lifecycle;
 mod routes;
 mod support;

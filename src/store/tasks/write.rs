@@ -89,12 +89,13 @@ macro_rules! moved {
 
 pub(super) const MOVE_ON: &str = moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "");
 pub(super) const CLAIM: &str = moved!(
-    ", note = NULL, progress = NULL, question = NULL",
+    ", note = NULL, progress = NULL, question = NULL, error = NULL, result = NULL, data = NULL",
     " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)"
 );
 pub(super) const FINISH: &str = moved!(
     ", progress = coalesce(?28, progress), note = coalesce(?29, note), checkpoint = coalesce(?30, checkpoint),
-    question = coalesce(?31, question), error = coalesce(?32, error),
+    question = CASE WHEN ?2 = 'working' AND ?5 = 'input-required' THEN ?31 ELSE coalesce(?31, question) END,
+    error = coalesce(?32, error),
     external_actions = coalesce(?33, external_actions), result = coalesce(?34, result), data = coalesce(?35, data)",
     " AND lane = 'held' AND claim_token_hash = ?36 AND (lease_expires_at > ?26 OR input_expires_at > ?26)"
 );

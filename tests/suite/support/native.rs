@@ -19,6 +19,8 @@ pub struct NativeDatabase {
     depth: Cell<u32>,
     /// When it reaches zero, the next statement fails; `None`: never.
     fail_in: Cell<Option<u32>>,
+    /// Whether it then panics instead.
+    by_panic: Cell<bool>,
     /// Whether a statement may begin or end a transaction: only the database's own, never the store's.
     own_statement: Arc<AtomicBool>,
 }
@@ -46,12 +48,24 @@ impl NativeDatabase {
             _ => Authorization::Allow,
         };
         connection.authorizer(Some(authorize)).expect("an authorizer can be set");
-        Self { connection, depth: Cell::new(0), fail_in: Cell::new(None), own_statement }
+        Self { connection, depth: Cell::new(0), fail_in: Cell::new(None), by_panic: Cell::new(false), own_statement }
     }
 
     /// Makes the statement after the next `statements` ones fail, once.
     pub fn fail_in(&self, statements: Option<u32>) {
         self.fail_in.set(statements);
+    }
+
+    /// Makes the statement after the next `statements` ones panic, once.
+    pub fn panic_in(&self, statements: u32) {
+        self.fail_in.set(Some(statements));
+        self.by_panic.set(true);
+    }
+
+    /// Calls off a failure that has not come, and says whether it was still to come.
+    pub fn call_off(&self) -> bool {
+        self.by_panic.set(false);
+        self.fail_in.take().is_some()
     }
 
     /// The connection itself, for what a test wants to see behind the trait.
@@ -134,6 +148,7 @@ impl Database for NativeDatabase {
         match self.fail_in.get() {
             Some(0) => {
                 self.fail_in.set(None);
+                assert!(!self.by_panic.take(), "a test asked for a panic");
                 return Err(DatabaseError::Refused("a test asked for a failure".to_owned()));
             }
             Some(statements) => self.fail_in.set(Some(statements - 1)),

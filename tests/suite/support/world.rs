@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Value as Json, json};
 use taskhub::domain::settings::Settings;
-use taskhub::http::message::{Outcome, Request, Response};
+use taskhub::http::message::{Outcome, Request, Response, Wait};
 use taskhub::http::router;
 use taskhub::hub::{Effects, Entropy, Hub, Presence};
 use taskhub::store::migrate::migrate;
@@ -101,6 +101,14 @@ impl World {
     pub fn call(&self, method: &str, path: &str, bearer: &str, body: Json) -> (u16, Json) {
         let response = self.send(&request(method, path, bearer, &body));
         (response.status, serde_json::from_slice(&response.body).unwrap_or(Json::Null))
+    }
+
+    /// Sends a request that waits, and returns what it waits for.
+    pub fn send_waiting(&self, request: &Request) -> Wait {
+        match router::handle(&self.hub(), request) {
+            Outcome::Wait(wait) => wait,
+            Outcome::Reply(response) => panic!("the request is answered: {response:?}"),
+        }
     }
 
     /// Creates an executor over the owner API and returns its key.

@@ -1,0 +1,4 @@
+//! The commands, one file each.
+
+mod answer;
+mod submit;
