@@ -167,7 +167,7 @@ fn take(
 /// Coalescing asks whether a claim came after the latest wake; the owner asks when the executor was last at work.
 fn note_claim(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<(), DatabaseError> {
     let wake_unanswered = match (executor.last_wake_at, executor.last_claim_at) {
-        (Some(woken_at), Some(claimed_at)) => claimed_at <= woken_at,
+        (Some(woken_at), Some(claimed_at)) => claimed_at < woken_at,
         (Some(_), None) => true,
         (None, _) => false,
     };

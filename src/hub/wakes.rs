@@ -95,7 +95,9 @@ pub(super) fn plan(
     }
     let woken: Vec<&ExecutorRow> = consumers.0.iter().filter(|executor| wake_of(executor).is_sent()).collect();
     let is_resend = life.last_wake_status == Some(WakeStatus::Sent);
-    let covered_at = |executor: &ExecutorRow| (!is_resend).then(|| covered_at(hub, executor)).flatten();
+    // What the task was woken with before does not cover it again.
+    let is_later = |sent_at: &i64| life.last_wake_at.is_none_or(|own| *sent_at > own);
+    let covered_at = |executor: &ExecutorRow| covered_at(hub, executor).filter(|at| !is_resend && is_later(at));
     let uncovered: Vec<&ExecutorRow> = woken.iter().copied().filter(|e| covered_at(e).is_none()).collect();
     let event = match (uncovered.is_empty(), woken.iter().filter_map(|e| covered_at(e)).max()) {
         (true, None) => return Ok((Life { next_wake_at: None, ..life }, vec![])),
@@ -120,7 +122,7 @@ fn covered_at(hub: &Hub<'_>, executor: &ExecutorRow) -> Option<i64> {
     let sent_at = executor.last_wake_at?;
     let recent = hub.now - sent_at < hub.settings.wake_coalesce_ms;
     let refused = executor.last_wake_status.as_deref() == Some(WakeStatus::Rejected.as_str());
-    let claimed_since = executor.last_claim_at.is_some_and(|at| at > sent_at);
+    let claimed_since = executor.last_claim_at.is_some_and(|at| at >= sent_at);
     (recent && !refused && !claimed_since).then_some(sent_at)
 }
 
@@ -297,7 +299,8 @@ fn make_ready(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow, id: 
         return Err(WakeRejected::TaskNotWaiting { state: task.life.state });
     }
     let not_waiting = |_| WakeRejected::TaskNotWaiting { state: task.life.state };
-    let next = step(&task.life, &Event::Ready, &hub.rules(false)).map_err(not_waiting)?;
+    let rules = hub.rules(is_woken(hub, &task.address)?);
+    let next = step(&task.life, &Event::Ready, &rules).map_err(not_waiting)?;
     let event = NewEvent {
         task_id: id,
         previous_seq: Some(task.event_seq),
@@ -310,7 +313,9 @@ fn make_ready(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow, id: 
     };
     let seq = events::insert(hub.db, &event)?;
     let due_at = next.due_at(hub.settings.lease_ms);
-    tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))?;
+    if !tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))? {
+        return Err(DatabaseError::Refused("the store refused to make a waiting task ready".to_owned()).into());
+    }
     effects.task_changed(id, next.state, &task.address);
     Ok(())
 }

@@ -5,3 +5,4 @@ mod commands;
 mod lifecycle;
 mod routes;
 mod support;
+mod wakes;

@@ -1,0 +1,181 @@
+//! Wakes that are spared because another covers them.
+
+use taskhub::domain::task::WakeStatus;
+use taskhub::hub::WakeOutcome;
+
+use super::{hook, only, wake_id};
+use crate::support::{World, task_for, task_in};
+
+const COALESCE_MS: i64 = 120_000;
+
+#[test]
+fn a_fresh_wake_covers_the_tasks_that_follow_it() {
+    let world = World::new();
+    world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    let sent_at = world.now();
+    world.record(&order, WakeOutcome::Accepted);
+    world.pass(COALESCE_MS - 1);
+    let (id, effects) = world.submit_with_effects(&task_for("bot"));
+    assert!(effects.wakes.is_empty());
+    let life = world.life(&id);
+    assert_eq!((life.last_wake_status, life.last_wake_at), (Some(WakeStatus::Coalesced), Some(sent_at)));
+    assert_eq!(life.next_wake_at, Some(sent_at + 900_000), "if nobody comes, it is woken for like the other");
+    world.pass(1);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1, "at its very end it covers no more");
+}
+
+#[test]
+fn a_wake_on_its_way_covers_too() {
+    let world = World::new();
+    world.webhook_executor("bot", &[], hook());
+    only(world.submit_with_effects(&task_for("bot")).1);
+    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty());
+}
+
+#[test]
+fn a_claim_since_the_wake_uses_it_up() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&order, WakeOutcome::Accepted);
+    world.pass(1_000);
+    world.claim(&key);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+}
+
+#[test]
+fn a_claim_in_the_millisecond_of_the_wake_uses_it_up() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    only(world.submit_with_effects(&task_for("bot")).1);
+    world.claim(&key);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1, "one wake too many is harmless");
+}
+
+#[test]
+fn a_claim_before_the_wake_does_not_use_it_up() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    only(world.submit_with_effects(&task_for("bot")).1);
+    world.claim(&key);
+    world.pass(COALESCE_MS);
+    only(world.submit_with_effects(&task_for("bot")).1);
+    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty());
+}
+
+/// The time of a claim is written at most once a minute, but always when a wake waits for it.
+#[test]
+fn a_claim_that_answers_a_wake_is_always_noted() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    only(world.submit_with_effects(&task_for("bot")).1);
+    for _ in 0..3 {
+        world.pass(1_000);
+        world.claim(&key);
+        world.pass(1_000);
+        assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+    }
+}
+
+#[test]
+fn a_refused_wake_covers_nothing() {
+    let world = World::new();
+    world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&order, WakeOutcome::Rejected("answered 500".to_owned()));
+    world.pass(1_000);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+}
+
+#[test]
+fn a_wake_whose_outcome_is_unknown_covers() {
+    let world = World::new();
+    world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&order, WakeOutcome::Unknown);
+    world.pass(11_000);
+    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty());
+}
+
+#[test]
+fn the_end_of_an_earlier_wake_says_nothing_of_a_later_one() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    let first = only(world.submit_with_effects(&task_for("bot")).1);
+    world.pass(1_000);
+    world.claim(&key);
+    world.pass(1);
+    let second = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&second, WakeOutcome::Accepted);
+    world.record(&first, WakeOutcome::Rejected("answered 500".to_owned()));
+    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty(), "the second still covers");
+}
+
+#[test]
+fn only_the_consumers_that_nothing_covers_are_woken() {
+    let world = World::new();
+    world.webhook_executor("ant", &["q"], hook());
+    world.webhook_executor("bot", &["q"], hook());
+    only(world.submit_with_effects(&task_for("ant")).1);
+    world.pass(1_000);
+    let order = only(world.submit_with_effects(&task_in("q")).1);
+    assert_eq!(order.executor, "bot");
+}
+
+#[test]
+fn tasks_that_were_woken_for_together_are_woken_for_again_together() {
+    let world = World::new();
+    world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&order, WakeOutcome::Accepted);
+    for _ in 0..5 {
+        world.pass(1_000);
+        world.submit(&task_for("bot"));
+    }
+    let again = only(world.pass_and_sweep(900_000));
+    assert_ne!(wake_id(&again), wake_id(&order));
+}
+
+/// What a task was woken with before does not cover it again, however short the owner's times are.
+#[test]
+fn a_short_rewake_is_not_swallowed_by_a_long_cover() {
+    let world = World::with(&[("REWAKE_AFTER_SECONDS", "5"), ("WAKE_COALESCE_SECONDS", "120")]);
+    world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&order, WakeOutcome::Accepted);
+    let again = only(world.pass_and_sweep(5_000));
+    assert_ne!(wake_id(&again), wake_id(&order));
+    world.record(&again, WakeOutcome::Accepted);
+    assert!(world.pass_and_sweep(4_999).wakes.is_empty());
+    only(world.pass_and_sweep(1));
+}
+
+#[test]
+fn a_covered_task_is_never_due_again_at_once() {
+    let world = World::with(&[("REWAKE_AFTER_SECONDS", "1"), ("WAKE_COALESCE_SECONDS", "120")]);
+    world.webhook_executor("bot", &[], hook());
+    for _ in 0..3 {
+        world.submit(&task_for("bot"));
+        world.pass(300);
+    }
+    let mut sweeps = 0;
+    let end = world.now() + 60_000;
+    while let Some(due) = world.hub().next_due().unwrap().filter(|due| *due < end) {
+        world.pass((due - world.now()).max(0));
+        for order in world.pass_and_sweep(0).wakes {
+            world.record(&order, WakeOutcome::Accepted);
+        }
+        sweeps += 1;
+        assert!(sweeps < 400, "three tasks, one rewake a second each: no more");
+    }
+}
+
+#[test]
+fn no_cover_at_all_if_the_owner_wants_none() {
+    let world = World::with(&[("WAKE_COALESCE_SECONDS", "0")]);
+    world.webhook_executor("bot", &[], hook());
+    for _ in 0..3 {
+        assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+    }
+}
