@@ -37,8 +37,9 @@ pub fn sweep(hub: &Hub<'_>) -> Result<Swept, DatabaseError> {
             Ok(()) => swept.handled += 1,
             Err(error) => {
                 let again_at = hub.now + TROUBLE_MS;
-                tasks::rearm(hub.db, &task.id, (task.life.state, task.life.attempt), Some(again_at))?;
                 swept.trouble.push((task.id.clone(), error));
+                let put_off = tasks::rearm(hub.db, &task.id, (task.life.state, task.life.attempt), Some(again_at));
+                swept.trouble.extend(put_off.err().map(|error| (task.id.clone(), error)));
             }
         }
     }

@@ -78,7 +78,6 @@ CREATE TABLE tasks (
   CHECK ((lane IS NULL) = (completed_at IS NOT NULL)),
   CHECK ((state = 'failed') = (error_code IS NOT NULL)),
   CHECK (lane IS NOT 'held' OR (claimed_by IS NOT NULL AND claim_token_hash IS NOT NULL AND heard_at IS NOT NULL)),
-  CHECK (lane IS NULL OR due_at IS NULL OR deadline_at IS NULL OR due_at <= deadline_at),
   CHECK (lane IS NOT NULL OR due_at IS NULL)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,4 +1,7 @@
 //! The commands, one file each.
 
 mod answer;
+mod claim;
+mod purge;
 mod submit;
+mod sweep;
