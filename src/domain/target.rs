@@ -77,8 +77,9 @@ fn is_public(host: &Host<&str>) -> bool {
 }
 
 fn is_public_name(name: &str) -> bool {
-    const PRIVATE_ENDINGS: [&str; 11] = [
+    const PRIVATE_ENDINGS: [&str; 12] = [
         "localhost",
+        "localdomain",
         "local",
         "internal",
         "intranet",

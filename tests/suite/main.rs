@@ -4,5 +4,9 @@
 mod commands;
 mod lifecycle;
 mod routes;
+mod secrets;
+mod settings;
 mod support;
+mod target;
+mod text;
 mod wakes;
