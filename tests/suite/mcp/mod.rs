@@ -1,0 +1,12 @@
+//! The MCP server over the router: envelope and ladder, schemas, every tool, waiting, paging, and what browsers are told.
+
+mod client;
+mod validate;
+
+mod arguments;
+mod cors;
+mod ladder;
+mod paging;
+mod schema;
+mod tools;
+mod waiting;
