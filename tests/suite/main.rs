@@ -3,6 +3,7 @@
 
 mod commands;
 mod lifecycle;
+mod mcp;
 mod routes;
 mod secrets;
 mod settings;
