@@ -136,7 +136,7 @@ test("calls on a canceled task are refused with canceled and kept as evidence", 
   const executor = await hub.executor("one");
   const id = await hub.submit({ executor: "one" });
   const claim = await executor.claim();
-  await hub.mcp.tool("cancel_task", { id });
+  await hub.mcp.tool("cancel_task", { task_id: id });
   for (const answer of [await claim.heartbeat({ note: "still at it" }), await claim.complete("too late")]) {
     assert.deepEqual([answer.status, answer.body.code, answer.body.retryable], [409, "canceled", false]);
   }

@@ -140,7 +140,7 @@ describe("timers", { concurrency: 4 }, () => {
     const id = await hub.submit({ executor: "one" });
     const claim = await executor.claim();
     await claim.heartbeat({ question: "Which table?" });
-    await hub.mcp.tool("answer_task", { id, answer: "The round one." });
+    await hub.mcp.tool("answer_task", { task_id: id, answer: "The round one." });
     assert.equal((await hub.task(id)).state, "input-required");
     await pass(1_000 + LATE_MS_MAX + 100);
     const task = await hub.task(id);

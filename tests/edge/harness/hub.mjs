@@ -137,7 +137,7 @@ export class Hub {
 
   /** Submits a task over MCP and returns its id. */
   async submit(task) {
-    const { id } = await this.mcp.tool("submit_task", { title: "A task", instructions: "Do it.", ...task });
+    const { task_id: id } = await this.mcp.tool("submit_task", { title: "A task", instructions: "Do it.", ...task });
     return id;
   }
 
