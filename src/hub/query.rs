@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::Hub;
 use crate::domain::ids::TaskId;
 use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX};
-use crate::domain::task::State;
+use crate::domain::task::{Life, State};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind};
 use crate::store::tasks::{self, TaskFull, TaskHead};
@@ -76,10 +76,10 @@ pub fn get_task(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseE
     }
 }
 
-/// The number that rises with every change of this task; `None` if there is none. One row read.
-pub fn revision(hub: &Hub<'_>, id: &str) -> Result<Option<(i64, State)>, DatabaseError> {
+/// The number that rises with every change of this task, and where it stands; `None` if there is none. One row read.
+pub fn revision(hub: &Hub<'_>, id: &str) -> Result<Option<(i64, Life)>, DatabaseError> {
     let Some(id) = TaskId::parse(id) else { return Ok(None) };
-    Ok(tasks::head(hub.db, id.as_str())?.map(|task| (task.revision, task.life.state)))
+    Ok(tasks::head(hub.db, id.as_str())?.map(|task| (task.revision, task.life)))
 }
 
 pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseError> {

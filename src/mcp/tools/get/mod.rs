@@ -77,7 +77,7 @@ fn wait(caller: &Caller<'_>, input: &Input) -> Result<Option<Wait>, ToolError> {
     }
     let id = TaskId::parse(&input.task_id).ok_or_else(|| ToolError::task_not_found(&input.task_id))?;
     let seen = hub::revision(caller.hub, id.as_str())?;
-    let (revision, state) = seen.ok_or_else(|| ToolError::task_not_found(&input.task_id))?;
+    let (revision, life) = seen.ok_or_else(|| ToolError::task_not_found(&input.task_id))?;
     let wait = match caller.resumed {
         Some(wait) => wait.clone(),
         None => {
@@ -85,7 +85,8 @@ fn wait(caller: &Caller<'_>, input: &Input) -> Result<Option<Wait>, ToolError> {
             Wait { until, on: Topic::Task(id), since: revision }
         }
     };
-    let is_news = revision != wait.since || state.is_terminal() || state == State::InputRequired;
+    let asks = life.state == State::InputRequired && life.answered_at.is_none();
+    let is_news = revision != wait.since || life.state.is_terminal() || asks;
     Ok((!is_news && caller.hub.now() < wait.until).then_some(wait))
 }
 
