@@ -1,0 +1,273 @@
+//! Rules 5 and 6 of design §3: a command whose n-th statement fails or panics has not happened, for every n; nothing is
+//! reported outside; and the same command succeeds afterwards.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::{Value as Json, json};
+use taskhub::domain::wake::{Wake, WakeAuth};
+use taskhub::hub::{
+    self, Answer, AttemptCall, Claim, CreateExecutor, Defer, Effects, Heartbeat, Hub, Outcome, Release, Report, Submit,
+    WakeOrder, WakeOutcome, When,
+};
+
+use crate::support::{Held, World, task_for, task_in};
+
+/// A hub in the middle of everything.
+struct Stage {
+    world: World,
+    key: String,
+    /// Held by `bot`.
+    held: Held,
+    /// Held by `bot`, waiting for an answer.
+    asking: Held,
+    /// The same, and silent for long.
+    silent: Held,
+    /// Canceled.
+    canceled: Held,
+    /// Waits for its time.
+    waiting: String,
+    /// A wake that is on its way.
+    order: WakeOrder,
+}
+
+fn stage() -> Stage {
+    let world = World::new();
+    let hook = json!({ "adapter": "webhook", "url": "https://bot.example/wake", "auth": { "kind": "none" } });
+    let key = world.webhook_executor("bot", &["q"], hook);
+    world.executor("idle", &[]);
+    let silent = world.working("bot", &key);
+    world.does("heartbeat", &silent, json!({ "question": "Which?" }));
+    world.pass(400_000);
+    let canceled = world.working("bot", &key);
+    world.cancel(&canceled.id).unwrap();
+    let asking = world.working("bot", &key);
+    world.does("heartbeat", &asking, json!({ "question": "Which?" }));
+    let held = world.working("bot", &key);
+    let waiting = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("bot") });
+    world.pass(1);
+    let [order] = world.submit_with_effects(&task_in("q")).1.wakes.try_into().expect("one wake");
+    Stage { world, key, held, asking, silent, canceled, waiting, order }
+}
+
+/// A command under its name; `Err` tells that the database failed.
+struct Command {
+    name: &'static str,
+    run: fn(&Stage, &Hub<'_>) -> Result<(), String>,
+}
+
+fn done<T, E: std::fmt::Debug>(outcome: Result<T, E>) -> Result<(), String> {
+    outcome.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+fn call<'c>(held: &'c Held, verb: &'static str, brought: &'c Json) -> AttemptCall<'c> {
+    AttemptCall { executor: "bot", task_id: &held.id, claim_token: &held.token, verb, brought }
+}
+
+fn report(outcome: Outcome) -> Report {
+    let question = (outcome == Outcome::Blocked).then(|| "Which?".to_owned());
+    Report { outcome, result: None, data: None, error: None, external_actions: None, question }
+}
+
+fn beat(hub: &Hub<'_>, held: &Held, input: &Heartbeat) -> Result<(), String> {
+    done(hub::heartbeat(hub, &call(held, "heartbeat", &json!({ "note": "news" })), input))
+}
+
+fn end(hub: &Hub<'_>, held: &Held, outcome: Outcome) -> Result<(), String> {
+    done(hub::report(hub, &call(held, "result", &json!({ "status": "it" })), &report(outcome)))
+}
+
+fn executor(hub: &Hub<'_>, key: &str) -> Result<taskhub::store::executors::ExecutorRow, String> {
+    hub::authenticate(hub, key).map_err(|error| format!("{error:?}"))?.ok_or_else(|| "no executor".to_owned())
+}
+
+const COMMANDS: &[Command] = &[
+    Command { name: "submit", run: |_, hub| done(hub::submit(hub, &task_for("bot"))) },
+    Command {
+        name: "submit under a key",
+        run: |_, hub| done(hub::submit(hub, &Submit { idempotency_key: Some("k".to_owned()), ..task_for("bot") })),
+    },
+    Command {
+        name: "claim",
+        run: |stage, hub| {
+            let input = Claim { request_id: Some("r".to_owned()), queues: None };
+            done(hub::claim(hub, &executor(hub, &stage.key)?, &input))
+        },
+    },
+    Command {
+        name: "heartbeat",
+        run: |stage, hub| beat(hub, &stage.held, &Heartbeat { note: Some("news".to_owned()), ..Heartbeat::default() }),
+    },
+    Command {
+        name: "heartbeat with a question",
+        run: |stage, hub| {
+            let question = Some("Where?".to_owned());
+            beat(hub, &stage.held, &Heartbeat { blocked: true, question, ..Heartbeat::default() })
+        },
+    },
+    Command { name: "heartbeat that resumes", run: |stage, hub| beat(hub, &stage.asking, &Heartbeat::default()) },
+    Command { name: "result completed", run: |stage, hub| end(hub, &stage.held, Outcome::Completed) },
+    Command {
+        name: "result failed, retryable",
+        run: |stage, hub| end(hub, &stage.held, Outcome::Failed { retryable: true }),
+    },
+    Command { name: "result blocked", run: |stage, hub| end(hub, &stage.held, Outcome::Blocked) },
+    Command {
+        name: "defer",
+        run: |stage, hub| {
+            let input = Defer { seconds: 60, ..Defer::default() };
+            done(hub::defer(hub, &call(&stage.held, "defer", &json!({})), &input))
+        },
+    },
+    Command {
+        name: "release",
+        run: |stage, hub| done(hub::release(hub, &call(&stage.held, "release", &json!({})), &Release::default())),
+    },
+    Command { name: "cancel", run: |stage, hub| done(hub::cancel(hub, "owner", &stage.held.id, Some("no"))) },
+    Command { name: "answer", run: |stage, hub| done(hub::answer(hub, &answer(&stage.asking))) },
+    Command { name: "answer to a silent attempt", run: |stage, hub| done(hub::answer(hub, &answer(&stage.silent))) },
+    Command { name: "retry", run: |stage, hub| done(hub::retry_task(hub, "owner", &stage.canceled.id)) },
+    Command {
+        name: "record a wake",
+        run: |stage, hub| done(hub::record_wake(hub, &stage.order, &WakeOutcome::Accepted)),
+    },
+    Command {
+        name: "record a refused wake",
+        run: |stage, hub| done(hub::record_wake(hub, &stage.order, &WakeOutcome::Rejected("no".to_owned()))),
+    },
+    Command { name: "wake an executor", run: |_, hub| done(hub::wake_executor(hub, "bot", None)) },
+    Command {
+        name: "wake a waiting task",
+        run: |stage, hub| done(hub::wake_executor(hub, "bot", Some(&stage.waiting))),
+    },
+    Command {
+        name: "create an executor",
+        run: |_, hub| {
+            let wake = Wake::Webhook { url: "https://new.example/".to_owned(), auth: WakeAuth::None {}, body: None };
+            let queues = vec!["a".to_owned(), "b".to_owned()];
+            let input = CreateExecutor { name: "new".to_owned(), queues, max_concurrent: None, wake };
+            done(hub::create_executor(hub, &input))
+        },
+    },
+    Command { name: "rotate a key", run: |_, hub| done(hub::rotate_key(hub, "bot", true)) },
+    Command { name: "delete an executor", run: |_, hub| done(hub::delete_executor(hub, "idle")) },
+];
+
+fn answer(held: &Held) -> Answer {
+    Answer { submitter: "owner".to_owned(), task_id: held.id.clone(), text: "This one.".to_owned() }
+}
+
+fn is_empty(effects: &Effects) -> bool {
+    effects.changed.is_empty() && effects.ready.is_empty() && effects.wakes.is_empty()
+}
+
+/// Runs the command with its n-th statement failing, for every n, until it needs no more than n.
+fn fail_at_every_statement(command: &Command, panics: bool) -> u32 {
+    let stage = stage();
+    let before = stage.world.db.dump();
+    for n in 0..200 {
+        let db = &stage.world.db;
+        if panics {
+            db.panic_in(n)
+        } else {
+            db.fail_in(Some(n))
+        }
+        let hub = stage.world.hub();
+        let outcome = catch_unwind(AssertUnwindSafe(|| (command.run)(&stage, &hub)));
+        let effects = hub.take_effects();
+        if db.call_off() {
+            assert_eq!(outcome.ok(), Some(Ok(())), "{} succeeds when nothing fails", command.name);
+            assert_ne!(db.dump(), before, "{} does something", command.name);
+            return n;
+        }
+        assert!(!matches!(outcome, Ok(Ok(()))), "{}: statement {n} failed, and nobody was told", command.name);
+        assert_eq!(db.dump(), before, "{}: statement {n} failed", command.name);
+        assert!(is_empty(&effects), "{}: statement {n} failed, but {effects:?}", command.name);
+    }
+    panic!("{} does not end", command.name);
+}
+
+#[test]
+fn a_command_that_fails_half_way_leaves_nothing() {
+    for command in COMMANDS {
+        let statements = fail_at_every_statement(command, false);
+        assert!((2..=20).contains(&statements), "{} takes {statements} statements", command.name);
+    }
+}
+
+#[test]
+fn a_command_that_panics_half_way_leaves_nothing() {
+    for command in COMMANDS {
+        fail_at_every_statement(command, true);
+    }
+}
+
+/// A refusal is not a failure: its evidence is written, or, if that fails, nothing is.
+#[test]
+fn evidence_is_written_whole_or_not_at_all() {
+    let stage = stage();
+    let late = |hub: &Hub<'_>| {
+        let brought = json!({ "result": "late" });
+        hub::report(hub, &call(&stage.canceled, "result", &brought), &report(Outcome::Completed))
+    };
+    let before = stage.world.db.dump();
+    for n in 0..20 {
+        stage.world.db.fail_in(Some(n));
+        let (outcome, effects) = stage.world.run(late);
+        assert!(is_empty(&effects));
+        if stage.world.db.call_off() {
+            assert_eq!(outcome, Err(hub::AttemptRejected::Canceled));
+            assert_eq!(stage.world.detail(&stage.canceled.id).full.head.late_events, 1);
+            return;
+        }
+        assert!(matches!(outcome, Err(hub::AttemptRejected::Database(_))), "{outcome:?}");
+        assert_eq!(stage.world.db.dump(), before);
+    }
+    panic!("the refusal does not end");
+}
+
+/// A sweep is one transaction a task: a failure costs that task a delay, and nothing else.
+#[test]
+fn a_sweep_that_fails_half_way_leaves_each_task_as_it_was_or_as_it_should_be() {
+    for n in 0..60 {
+        let stage = stage();
+        stage.world.pass(86_400_000);
+        let held = [&stage.held.id, &stage.asking.id, &stage.silent.id];
+        let before: Vec<_> = held.iter().map(|id| stage.world.life(id)).collect();
+        stage.world.db.fail_in(Some(n));
+        let (swept, _) = stage.world.run(hub::sweep);
+        let is_over = stage.world.db.call_off();
+        let moved = held.iter().zip(&before).filter(|(id, life)| stage.world.life(id) != **life).count();
+        match swept {
+            Err(_) => assert_eq!(moved, 0, "statement {n}: the look at what is due failed"),
+            Ok(swept) if is_over => {
+                assert!(swept.trouble.is_empty());
+                assert_eq!(moved, 3);
+                return;
+            }
+            Ok(swept) => assert_eq!(swept.trouble.len(), 1, "statement {n}: {swept:?}"),
+        }
+        stage.world.pass_and_sweep(60_000);
+        let moved = held.iter().zip(&before).filter(|(id, life)| stage.world.life(id) != **life).count();
+        assert_eq!(moved, 3, "statement {n}: the next sweep makes up for it");
+    }
+    panic!("the sweep does not end");
+}
+
+#[test]
+fn a_purge_that_fails_half_way_leaves_nothing() {
+    let stage = stage();
+    stage.world.pass(40 * 86_400_000);
+    let before = stage.world.db.dump();
+    for n in 0..100 {
+        stage.world.db.fail_in(Some(n));
+        let (purged, _) = stage.world.run(|hub| hub::purge(hub, ""));
+        if stage.world.db.call_off() {
+            assert_eq!(purged, Ok(None));
+            assert_ne!(stage.world.db.dump(), before);
+            return;
+        }
+        assert!(purged.is_err(), "statement {n}");
+        assert_eq!(stage.world.db.dump(), before, "statement {n}");
+    }
+    panic!("the purge does not end");
+}
