@@ -2,12 +2,16 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod commands;
+mod docs;
 mod lifecycle;
 mod mcp;
+mod migrations;
 mod routes;
 mod secrets;
 mod settings;
+mod statements;
 mod support;
 mod target;
 mod text;
+mod tidy;
 mod wakes;

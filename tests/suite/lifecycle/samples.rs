@@ -22,12 +22,12 @@ pub struct Happening {
 }
 
 impl Happening {
-    /// The sample as it is just before, and what becomes of it.
-    pub fn happen(&self, life: &Life, settings: &Settings) -> (Life, Result<Life, Refused>) {
+    /// The sample as it is just before, what becomes of it, and when.
+    pub fn happen(&self, life: &Life, settings: &Settings) -> (Life, Result<Life, Refused>, i64) {
         let mut before = life.clone();
         let (event, now) = (self.prepare)(&mut before);
         let after = step(&before, &event, &Rules { settings, now, wakes: true });
-        (before, after)
+        (before, after, now)
     }
 }
 

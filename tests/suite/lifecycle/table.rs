@@ -113,7 +113,7 @@ fn every_pair_of_state_and_event_does_what_the_design_says() {
     let settings = settings(&[]);
     for sample in samples() {
         for happening in happenings() {
-            let (_, after) = happening.happen(&sample.life, &settings);
+            let (_, after, _) = happening.happen(&sample.life, &settings);
             let expected = expected(&sample, happening.name).map(str::to_owned);
             assert_eq!(after.map(|life| outcome(&life)), expected, "{} when {}", sample.name, happening.name);
         }
@@ -135,7 +135,7 @@ fn attempt_and_failures_move_with_their_own_events_only() {
     let settings = settings(&[]);
     for sample in samples() {
         for happening in happenings() {
-            let (before, Ok(after)) = happening.happen(&sample.life, &settings) else { continue };
+            let (before, Ok(after), _) = happening.happen(&sample.life, &settings) else { continue };
             let name = format!("{} when {}", sample.name, happening.name);
             let claims = u32::from(happening.name == "claim");
             assert_eq!(after.attempt, before.attempt + claims, "{name}");
@@ -168,7 +168,7 @@ fn a_call_needs_every_part_of_its_fence() {
             for (change, apply) in changes {
                 let mut life = sample.life.clone();
                 apply(&mut life);
-                let (_, after) = happening.happen(&life, &settings);
+                let (_, after, _) = happening.happen(&life, &settings);
                 assert_eq!(after, Err(Refused::LeaseLost), "{}, {}: {change}", sample.name, happening.name);
             }
         }
@@ -181,7 +181,7 @@ fn what_each_state_carries() {
     let settings = settings(&[]);
     for sample in samples() {
         for happening in happenings() {
-            let (before, Ok(after)) = happening.happen(&sample.life, &settings) else { continue };
+            let (before, Ok(after), _) = happening.happen(&sample.life, &settings) else { continue };
             let name = format!("{} when {}", sample.name, happening.name);
             assert_eq!(after.lease_expires_at.is_some(), after.state == State::Working, "{name}");
             assert_eq!(after.input_expires_at.is_some(), after.state == State::InputRequired, "{name}");

@@ -4,9 +4,11 @@
 mod golden;
 mod moves;
 mod native;
+mod sources;
 mod world;
 
 pub use golden::check_golden;
 pub use moves::{Held, held, task_for, task_in};
 pub use native::NativeDatabase;
+pub use sources::{root, rust_sources};
 pub use world::{OWNER_TOKEN, World, request, settings};

@@ -1,0 +1,200 @@
+//! Documents that are made from the code or must agree with it.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use taskhub::domain::lifecycle::Refused;
+use taskhub::domain::settings::NAMES;
+use taskhub::domain::task::{Lane, Life, State, WakeStatus};
+
+use crate::lifecycle::samples::{Happening, Sample, happenings, samples};
+use crate::support::{check_golden, root, settings};
+
+const HEAD: &str = "# The life of a task
+
+Made from `src/domain/lifecycle.rs` by `tests/suite/docs.rs`; `UPDATE=1 cargo test docs` makes it anew. Times are those of the
+default settings. A pair of state and event that has no line is refused; the second table says how.
+
+| from | event | to | what else |
+|---|---|---|---|
+";
+
+const REFUSALS: &str = "
+## Every state and every event
+
+Where two outcomes stand, the first table tells them apart. A dash: the event cannot happen there, and changes nothing.
+`lease_lost` is what an attempt is told; it is told so in every state when the token, the attempt or the executor is not that of
+the present claim, or when the lease, the input limit or the deadline is over. In `completed` and `failed` an attempt is told
+`already_finished`, in `canceled` it is told `canceled`; nothing leaves these three.
+
+| event | submitted | dispatched | waiting | working | input-required |
+|---|---|---|---|---|---|
+";
+
+/// A duration as a person writes it.
+fn duration(ms: i64) -> String {
+    match ms {
+        0 => "now".to_owned(),
+        ms if ms % 3_600_000 == 0 => format!("in {} h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 => format!("in {} min", ms / 60_000),
+        ms => format!("in {} s", ms / 1_000),
+    }
+}
+
+fn to(life: &Life) -> String {
+    match (life.failure, life.waiting_on) {
+        (Some(code), _) => format!("`{}` (`{}`)", life.state, code.as_str()),
+        (None, Some(on)) if life.state == State::Waiting => format!("`{}` on `{}`", life.state, on.as_str()),
+        _ => format!("`{}`", life.state),
+    }
+}
+
+/// What changes beside the state, from the two lives.
+fn what_else(before: &Life, after: &Life, now: i64) -> String {
+    let mut all: Vec<String> = Vec::new();
+    let mut say = |applies: bool, what: &str| {
+        if applies {
+            all.push(what.to_owned());
+        }
+    };
+    let until = |at: Option<i64>| at.map_or_else(String::new, |at| duration(at - now));
+    say(after.attempt > before.attempt, "attempt + 1");
+    say(after.failures > before.failures, "failures + 1");
+    let renewed = after.lease_expires_at != before.lease_expires_at && after.lease_expires_at.is_some();
+    say(renewed, &format!("the lease ends {}", until(after.lease_expires_at)));
+    let limit = after.input_expires_at.filter(|_| before.input_expires_at.is_none_or(|_| after.answered_at.is_none()));
+    let starts = limit.is_some() && after.input_expires_at != before.input_expires_at;
+    say(starts, &format!("the input limit ends {}", until(limit)));
+    say(before.answered_at.is_none() && after.answered_at.is_some(), "the attempt gets it with its next heartbeat");
+    let was_held = before.state.lane() == Some(Lane::Held);
+    let is_open_to_others = matches!(after.state.lane(), Some(Lane::Ready | Lane::Waiting));
+    say(was_held && is_open_to_others, "the claim is over");
+    say(after.visible_at.is_some(), &format!("claimable {}", until(after.visible_at)));
+    let wake_moved = after.next_wake_at != before.next_wake_at || before.state != after.state;
+    let gave_up = after.last_wake_status == Some(WakeStatus::GivenUp);
+    say(gave_up, "no further wake: it waits for a poll or for `wake_executor`");
+    let wake = match before.state.lane() {
+        Some(Lane::Ready) if after.last_wake_status == Some(WakeStatus::Sent) => "sent again unless recorded",
+        Some(Lane::Ready) => "the next wake",
+        _ => "a wake is due",
+    };
+    let due = after.next_wake_at.filter(|_| wake_moved);
+    say(due.is_some(), &format!("{wake} {}", until(due)));
+    all.join("; ")
+}
+
+/// Samples of one state that differ in nothing that the line shows share it.
+fn from(names: &[&str]) -> String {
+    let open = samples().iter().filter(|sample| !sample.life.state.is_terminal()).count();
+    if names.len() == open {
+        return "any that is not terminal".to_owned();
+    }
+    let waiting = names.iter().filter(|name| name.starts_with("waiting for")).count();
+    let mut parts: Vec<String> = Vec::new();
+    for name in names {
+        let state = name.split([',', ' ']).next().unwrap_or(name);
+        let all_of_state = |state: &str| {
+            let of_state = |name: &str| name.split([',', ' ']).next() == Some(state);
+            let here = names.iter().filter(|name| of_state(name)).count();
+            here == samples().iter().filter(|sample| of_state(sample.name)).count()
+        };
+        let rest = name[state.len()..].trim_start_matches(" for");
+        let part = if all_of_state(state) { format!("`{state}`") } else { format!("`{state}`{}", on(rest)) };
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    if waiting == names.len() && parts.len() > 1 {
+        let reasons: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix("waiting for ")).collect();
+        return format!("`waiting` on `{}`", reasons.join("`, `"));
+    }
+    parts.join(", ")
+}
+
+fn on(rest: &str) -> String {
+    match rest.strip_prefix(' ') {
+        Some(reason) if !reason.is_empty() && !rest.starts_with(',') => format!(" on `{reason}`"),
+        _ => rest.to_owned(),
+    }
+}
+
+/// One line of the table: which samples share it, and the rest of it.
+fn lines_of(happening: &Happening) -> Vec<(Vec<&'static str>, String)> {
+    let settings = settings(&[]);
+    let mut lines: Vec<(Vec<&'static str>, String)> = Vec::new();
+    for Sample { name, life } in samples() {
+        let (before, Ok(after), now) = happening.happen(&life, &settings) else { continue };
+        let else_ = if after.state.is_terminal() { String::new() } else { what_else(&before, &after, now) };
+        let spent = if after.failures > before.failures && after.state.is_terminal() { "failures + 1" } else { &else_ };
+        let rest = format!("{} | {} | {spent}", happening.name, to(&after));
+        match lines.iter_mut().find(|(_, known)| *known == rest) {
+            Some((names, _)) => names.push(name),
+            None => lines.push((vec![name], rest)),
+        }
+    }
+    lines
+}
+
+/// What becomes of a state, with all the differences that its samples make.
+fn cell(state: State, happening: &Happening) -> String {
+    let settings = settings(&[]);
+    let mut outcomes: Vec<String> = Vec::new();
+    for sample in samples().iter().filter(|sample| sample.life.state == state) {
+        let outcome = match happening.happen(&sample.life, &settings).1 {
+            Ok(after) => after.state.to_string(),
+            Err(Refused::LeaseLost) => "`lease_lost`".to_owned(),
+            Err(Refused::WrongState) => "–".to_owned(),
+            Err(Refused::Canceled | Refused::AlreadyFinished) => panic!("{state} is not terminal"),
+        };
+        if !outcomes.contains(&outcome) {
+            outcomes.push(outcome);
+        }
+    }
+    outcomes.join(", ")
+}
+
+fn lifecycle() -> String {
+    let mut text = HEAD.to_owned();
+    for happening in happenings() {
+        for (names, rest) in lines_of(&happening) {
+            writeln!(text, "| {} | {rest} |", from(&names)).unwrap();
+        }
+    }
+    text.push_str(REFUSALS);
+    for happening in happenings() {
+        write!(text, "| {} |", happening.name).unwrap();
+        for state in State::ALL.into_iter().filter(|state| !state.is_terminal()) {
+            write!(text, " {} |", cell(state, &happening)).unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn the_table_of_the_lifecycle_is_the_codes() {
+    check_golden("docs/lifecycle.md", &lifecycle());
+}
+
+#[test]
+fn the_readme_names_every_setting() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("there is a README");
+    for name in NAMES {
+        assert!(readme.contains(&format!("`{name}`")), "README.md does not explain {name}");
+    }
+}
+
+/// Links in the documents lead to files that are there.
+#[test]
+fn links_lead_somewhere() {
+    for (document, directory) in [("README.md", ""), ("docs/architecture.md", "docs"), ("docs/lifecycle.md", "docs")] {
+        let text = fs::read_to_string(root().join(document)).unwrap_or_default();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            assert!(root().join(directory).join(path).exists(), "{document} links to {target}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+CREATE TABLE executor_keys (
+  hash TEXT PRIMARY KEY,
+  executor TEXT NOT NULL REFERENCES executors (name) ON DELETE CASCADE,
+  created_at INTEGER NOT NULL,
+  rank INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE executors (
+  name TEXT PRIMARY KEY,
+  queues TEXT NOT NULL,
+  max_concurrent INTEGER NOT NULL CHECK (max_concurrent >= 1),
+  wake TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  last_claim_at INTEGER,
+  last_wake_at INTEGER,
+  last_wake_status TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue_executors (
+  queue TEXT NOT NULL,
+  executor TEXT NOT NULL REFERENCES executors (name) ON DELETE CASCADE,
+  PRIMARY KEY (queue, executor)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schema_version (
+  one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT;
+
+CREATE TABLE task_events (
+  seq INTEGER PRIMARY KEY,
+  task_id TEXT NOT NULL,
+  previous_seq INTEGER,
+  at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  request_key TEXT,
+  data TEXT
+) STRICT;
+
+CREATE TABLE tasks (
+  id TEXT PRIMARY KEY,
+
+  -- Life: what `domain::lifecycle` reads and writes.
+  state TEXT NOT NULL CHECK (state IN (
+    'submitted', 'dispatched', 'waiting', 'working', 'input-required', 'completed', 'failed', 'canceled')),
+  waiting_on TEXT CHECK (waiting_on IN ('time', 'tasks', 'approval', 'external', 'executor_user', 'submitter')),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  failures INTEGER NOT NULL DEFAULT 0 CHECK (failures <= attempt),
+  max_attempts INTEGER NOT NULL CHECK (max_attempts >= 1),
+  claimed_by TEXT,
+  claim_token_hash TEXT,
+  heard_at INTEGER,
+  lease_expires_at INTEGER,
+  input_expires_at INTEGER,
+  answered_at INTEGER,
+  visible_at INTEGER,
+  deadline_at INTEGER,
+  next_wake_at INTEGER,
+  wake_attempts INTEGER NOT NULL DEFAULT 0,
+  wake_round INTEGER NOT NULL DEFAULT 0,
+  last_wake_at INTEGER,
+  last_wake_status TEXT CHECK (last_wake_status IN (
+    'sent', 'coalesced', 'accepted', 'unknown', 'rejected', 'given_up')),
+  error_code TEXT,
+  completed_at INTEGER,
+
+  -- Where the indexes find it. `lane_key` is the address of a ready or waiting task and the executor of a held one,
+  -- `rank` is 9 - priority; `due_at` is never later than the earliest timer of the task.
+  lane TEXT,
+  lane_key TEXT,
+  rank INTEGER NOT NULL CHECK (rank BETWEEN 0 AND 9),
+  due_at INTEGER,
+
+  -- Bookkeeping.
+  executor TEXT,
+  queue TEXT,
+  submitted_by TEXT NOT NULL,
+  idempotency_key TEXT,
+  submit_hash TEXT NOT NULL,
+  retry_of TEXT,
+  revision INTEGER NOT NULL DEFAULT 1,
+  event_seq INTEGER NOT NULL,
+  message_seq INTEGER,
+  late_events INTEGER NOT NULL DEFAULT 0,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  progress REAL CHECK (progress BETWEEN 0 AND 1),
+  title TEXT NOT NULL,
+  note TEXT,
+  question TEXT,
+
+  -- Long texts last, so that reading the columns above does not touch their pages.
+  error TEXT,
+  external_actions TEXT,
+  checkpoint TEXT,
+  context TEXT,
+  instructions TEXT NOT NULL,
+  result TEXT,
+  data TEXT,
+
+  CHECK ((executor IS NULL) <> (queue IS NULL)),
+  CHECK (lane IS CASE
+    WHEN state IN ('submitted', 'dispatched') THEN 'ready'
+    WHEN state IN ('working', 'input-required') THEN 'held'
+    WHEN state = 'waiting' THEN 'waiting' END),
+  CHECK ((lane IS NULL) = (lane_key IS NULL)),
+  CHECK ((state = 'working') = (lease_expires_at IS NOT NULL)),
+  CHECK ((state = 'input-required') = (input_expires_at IS NOT NULL)),
+  CHECK ((state IN ('waiting', 'input-required')) = (waiting_on IS NOT NULL)),
+  CHECK (waiting_on IS NULL OR (waiting_on IN ('executor_user', 'submitter')) = (state = 'input-required')),
+  CHECK (state = 'waiting' OR visible_at IS NULL),
+  CHECK (state <> 'waiting' OR (waiting_on IN ('time', 'external')) = (visible_at IS NOT NULL)),
+  CHECK (answered_at IS NULL OR state = 'input-required'),
+  CHECK (next_wake_at IS NULL OR state IN ('submitted', 'dispatched')),
+  CHECK ((lane IS NULL) = (completed_at IS NOT NULL)),
+  CHECK ((state = 'failed') = (error_code IS NOT NULL)),
+  CHECK (lane IS NOT 'held' OR (claimed_by IS NOT NULL AND claim_token_hash IS NOT NULL AND heard_at IS NOT NULL)),
+  CHECK (lane IS NOT NULL OR due_at IS NULL)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX executor_keys_executor ON executor_keys (executor, rank);
+
+CREATE INDEX queue_executors_executor ON queue_executors (executor);
+
+CREATE UNIQUE INDEX task_events_request ON task_events (request_key) WHERE request_key IS NOT NULL;
+
+CREATE INDEX tasks_due ON tasks (due_at) WHERE due_at IS NOT NULL;
+
+CREATE UNIQUE INDEX tasks_idempotency ON tasks (submitted_by, idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+CREATE INDEX tasks_open ON tasks (lane, lane_key, rank, id) WHERE lane IS NOT NULL;
+
+CREATE INDEX tasks_unhappy ON tasks (state, id) WHERE state IN ('failed', 'canceled');
+
