@@ -69,11 +69,12 @@ pub fn given<T: Serialize>(data: &T) -> Result<Given, ToolError> {
     Ok(Given::Answer(result(data)?))
 }
 
-/// The same data twice: some clients show only the text, others only the structured content.
-pub fn result<T: Serialize>(data: &T) -> Result<Json, ToolError> {
+/// The same data twice: some clients show only the text, others only the structured content. Both are written from one
+/// value, so that not even the last digit of a number can differ.
+fn result<T: Serialize>(data: &T) -> Result<Json, ToolError> {
     let unprintable = |_| ToolError::new("internal", "The hub cannot put this answer into words; tell your user.");
-    let text = serde_json::to_string(data).map_err(unprintable)?;
     let structured = serde_json::to_value(data).map_err(unprintable)?;
+    let text = structured.to_string();
     Ok(json!({ "content": [{ "type": "text", "text": text }], "structuredContent": structured }))
 }
 

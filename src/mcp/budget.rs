@@ -5,6 +5,7 @@
 //! that was planned fits.
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use crate::domain::limits::TOOL_RESULT_BYTES_MAX;
 
@@ -36,7 +37,12 @@ pub fn text_cost(text: &str) -> usize {
 
 /// What any data cost.
 pub fn cost<T: Serialize>(data: &T) -> usize {
-    let text = serde_json::to_string(data).unwrap_or_default();
+    json_cost(&serde_json::to_value(data).unwrap_or_default())
+}
+
+/// What a piece of JSON costs.
+pub fn json_cost(data: &Json) -> usize {
+    let text = data.to_string();
     let escaped: usize = text.chars().map(|c| char_bytes(c).0).sum();
     text.len() + escaped
 }

@@ -38,8 +38,13 @@ impl Piece {
         };
         match &self.content {
             Content::Text(text) => Wish { cost: budget::text_cost(text), weight, all_or_nothing: false },
-            Content::Data(data) => Wish { cost: budget::cost(data), weight, all_or_nothing: true },
+            Content::Data(data) => Wish { cost: budget::json_cost(data), weight, all_or_nothing: true },
         }
+    }
+
+    /// Whether its next page begins where it is cut; otherwise the whole of its part is read from the beginning.
+    fn is_read_on_from_the_cut(&self) -> bool {
+        !matches!(self.part, Part::Messages | Part::EarlierAttempts)
     }
 }
 
@@ -104,7 +109,8 @@ pub(super) fn filled(mut output: Output, task: &TaskDetail) -> Output {
         let chars = match &piece.content {
             Content::Text(text) => {
                 let (shown, chars) = budget::cut(text, grant);
-                put(&mut output, piece, Some(shown));
+                let is_cut = shown.len() < text.len() && !piece.is_read_on_from_the_cut();
+                put(&mut output, piece, Some(&if is_cut { format!("{shown}…") } else { shown.to_owned() }));
                 chars
             }
             Content::Data(_) if grant >= wish.cost => {
@@ -168,15 +174,11 @@ fn leave_out(output: &mut Output, part: Part) {
     }
 }
 
-/// Messages and earlier attempts are read on as a whole, from the beginning.
 fn note_truncated(output: &mut Output, task: &TaskDetail, piece: &Piece, chars: usize) {
     if output.truncated.iter().any(|truncated| truncated.part == piece.part) {
         return;
     }
-    let next_offset = match piece.part {
-        Part::Messages | Part::EarlierAttempts => 0,
-        _ => chars,
-    };
+    let next_offset = if piece.is_read_on_from_the_cut() { chars } else { 0 };
     let length = whole(task, piece.part).map_or(0, |whole| whole.chars().count());
     output.truncated.push(Truncated { part: piece.part, next_offset, length });
 }
