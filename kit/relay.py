@@ -31,6 +31,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -351,6 +352,9 @@ class Hub:
         sock = getattr(self._abortable, "sock", None)
         if sock is not None:
             try:
+                # Closing it resets it: a hub may take a mere end of our data for a client that still listens, and hand
+                # that one the next task.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
             except OSError:
                 pass
