@@ -22,19 +22,20 @@ const workerd = createRequire(path.join(root, "package.json"))("workerd").defaul
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 1_000;
 
-/** Starts a hub for the time of a test. `vars` are variables of design §15, as texts or numbers. */
+/** Starts a hub for the time of a test. `vars` are variables of design §15, as texts or numbers; null leaves one unset. */
 export async function startHub(context, vars = {}) {
   const hub = new Hub(vars);
   context.after(() => hub.remove());
-  hub.directory = await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
   await hub.start();
   return hub;
 }
 
 export class Hub {
   constructor(vars) {
-    this.vars = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
+    const all = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
+    this.vars = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
     this.port = 0;
+    this.directory = null;
     this.process = null;
     this.log = "";
     this.ownerHeaders = { authorization: `Bearer ${OWNER_TOKEN}` };
@@ -56,6 +57,7 @@ export class Hub {
 
   /** Starts workerd and returns once it listens. No request has reached the hub then. */
   async serve() {
+    this.directory ??= await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
     const vars = Object.fromEntries(Object.entries(this.vars).map(([name, value]) => [name, String(value)]));
     const args = ["serve", "-I", BUILD, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
     const child = spawn(workerd, [...args, "--control-fd=3", CONFIG, "hub"], {
@@ -99,7 +101,7 @@ export class Hub {
 
   async remove() {
     await this.stop();
-    await rm(this.directory, { recursive: true, force: true, maxRetries: 3 });
+    if (this.directory !== null) await rm(this.directory, { recursive: true, force: true, maxRetries: 3 });
   }
 
   /** Any request. An object as body is sent as JSON. Returns status, headers, the body as text and, if it is JSON, parsed. */
