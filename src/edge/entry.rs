@@ -38,11 +38,10 @@ async fn fetch(request: worker::Request, env: Env, _context: Context) -> worker:
 
 #[event(scheduled)]
 async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) {
-    let sweep = async {
-        object(&env)?.fetch_with_str(&format!("http://{INSTANCE}{SWEEP_PATH}")).await
-    };
+    let sweep = async { object(&env)?.fetch_with_str(&format!("http://{INSTANCE}{SWEEP_PATH}")).await };
     match guarded(within(Duration::from_secs(OBJECT_SECONDS_MAX.into()), sweep)).await {
-        Ok(Some(Ok(_))) => {}
+        Ok(Some(Ok(response))) if response.status_code() < 400 => {}
+        Ok(Some(Ok(response))) => console_error!("the scheduled sweep was answered {}", response.status_code()),
         Ok(Some(Err(error))) => console_error!("the scheduled sweep failed: {error}"),
         Ok(None) => console_error!("the scheduled sweep did not end in time"),
         Err(Panicked) => console_error!("the scheduled sweep panicked"),
