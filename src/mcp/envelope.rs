@@ -122,7 +122,8 @@ fn is_id(id: &Json) -> bool {
 
 fn one(request: &Request, message: Json) -> Result<Incoming, RpcError> {
     match shape(message)? {
-        Shape::Response => Ok(Incoming::Silent),
+        // Only sessions of the legacy era have requests that a client answers; this hub makes none.
+        Shape::Response => check_legacy_version(header::version(request)).map(|()| Incoming::Silent),
         Shape::Notification { method, params } => notification(request, &method, &params),
         Shape::Request { id, method, params } => {
             let era = era(request, &method, &params)?;
@@ -216,7 +217,9 @@ fn notification(request: &Request, method: &str, params: &Map<String, Json>) -> 
                 let body = format!("the notification names protocol version {claimed}");
                 return Err(RpcError::header_mismatch("MCP-Protocol-Version", version_header, &body));
             }
-            header::check_method(request, method, header::Presence::Optional)?;
+            if is_modern(claimed) {
+                header::check_method(request, method, header::Presence::Optional)?;
+            }
             if !MODERN_VERSIONS.contains(&claimed.as_str()) {
                 return Err(RpcError::unsupported_version(claimed, &MODERN_VERSIONS));
             }

@@ -245,9 +245,16 @@ fn what_wants_no_answer_gets_202_and_nothing() {
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": 1, "message": "x" } }),
     ];
     for body in &notifications {
-        for headers in [&[][..], &[("mcp-protocol-version", "2025-11-25")], &[("mcp-protocol-version", MODERN)]] {
+        for headers in [&[][..], &[("mcp-protocol-version", "2025-11-25")]] {
             let response = world.send(&post(headers, body.to_string().as_bytes()));
             assert_eq!((response.status, response.body.len()), (202, 0), "{body}");
+        }
+        // The modern era has notifications, but no requests of the server that a client could answer.
+        let (status, message) = send(&world, &[("mcp-protocol-version", MODERN)], body);
+        if body.get("method").is_some() {
+            assert_eq!(status, 202);
+        } else {
+            refused((status, message), 400, -32_000, Json::Null);
         }
     }
 }
@@ -271,6 +278,7 @@ fn notifications_that_contradict_themselves() {
     refused(send(&world, &[], &with(json!("2027-01-01"))), 400, -32_022, null.clone());
     refused(send(&world, &[version("2027-01-01")], &plain), 400, -32_022, null.clone());
     refused(send(&world, &[version("2024-11-05")], &plain), 400, -32_000, null);
+    refused(send(&world, &[("mcp-method", "other")], &with(json!("2025-11-25"))), 400, -32_022, Json::Null);
     // `Mcp-Method` is not looked at on legacy traffic.
     assert_eq!(send(&world, &[("mcp-method", "other")], &plain).0, 202);
 }

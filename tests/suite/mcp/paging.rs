@@ -141,6 +141,7 @@ fn everything_long_at_once_still_fits() {
         let task = call(&world, "get_task", json!({ "task_id": id })).unwrap();
         assert!(task["question"].as_str().unwrap().chars().count() > 300, "{alphabet:?}");
         assert_eq!(task["messages"].as_array().map(Vec::len), Some(20.min(2 * rounds + 1)));
+        assert!(task["messages"][0]["text"].as_str().unwrap().ends_with('…'));
         if is_thorough {
             assert!(read_on(&world, &id, "question", 0) == text(8_000));
             assert!(read_on(&world, &id, "instructions", 0) == long(alphabet, 65_000));

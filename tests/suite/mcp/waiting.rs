@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use taskhub::http::message::{Outcome, Request, Topic, Wait};
 
-use super::client::{attempt, claim, legacy, modern_request, outcome, post, read, submit, taken};
+use super::client::{attempt, call, claim, legacy, modern_request, outcome, post, read, submit, taken};
 use crate::support::World;
 
 fn get(id: &str, wait_seconds: u32) -> Request {
@@ -80,6 +80,11 @@ fn what_is_over_or_asks_is_answered_at_once() {
     let claimed = claim(&world, &key);
     attempt(&world, &key, &claimed, "heartbeat", json!({ "state": "input-required", "question": "?" }));
     assert_eq!(answers(&world, &get(&id, 50))["state"], "input-required");
+    // Once it is answered there is something to wait for again.
+    call(&world, "answer_task", json!({ "task_id": id, "answer": "!" })).unwrap();
+    let wait = waits(&world, &get(&id, 50));
+    attempt(&world, &key, &claimed, "heartbeat", json!({}));
+    assert_eq!(answers(&world, &resumed(&get(&id, 50), &wait))["state"], "working");
     attempt(&world, &key, &claimed, "result", json!({ "status": "completed" }));
     assert_eq!(answers(&world, &get(&id, 50))["state"], "completed");
 }
