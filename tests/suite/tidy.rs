@@ -41,8 +41,8 @@ fn code(source: &str) -> String {
         rest = &rest[at..];
         let end = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with('"') {
-            1 + quoted_bytes(&rest[1..])
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            1 + quoted_bytes(quoted)
         } else {
             code.push('/');
             1

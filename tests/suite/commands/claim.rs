@@ -13,7 +13,7 @@ fn claim(world: &World, key: &str, body: Json) -> (u16, Json) {
 fn the_most_urgent_task_comes_first_then_the_oldest() {
     let world = World::new();
     let key = world.executor("bot", &["a", "b"]);
-    let mut with = |input: Submit, priority| {
+    let with = |input: Submit, priority| {
         world.pass(10);
         world.submit(&Submit { priority: Some(priority), ..input })
     };

@@ -23,7 +23,7 @@ fn a_lease_that_expires_gives_the_task_back_until_the_budget_is_spent() {
         world.pass_and_sweep(299_999);
         assert_eq!(world.state(&id), State::Working, "one millisecond before");
         let effects = world.pass_and_sweep(1);
-        assert_eq!(effects.changed, [id.clone()]);
+        assert_eq!(effects.changed, std::slice::from_ref(&id));
         assert_eq!(effects.ready.len(), usize::from(attempt < 3), "whoever waits for work is told");
     }
     let detail = world.detail(&id);
@@ -209,7 +209,7 @@ fn a_task_that_makes_trouble_does_not_stop_the_others() {
     world.pass(10_000);
     let (swept, effects) = world.sweep();
     assert_eq!((swept.handled, swept.trouble.len(), &swept.trouble[0].0), (1, 1, &poisoned));
-    assert_eq!(effects.changed, [sound.clone()]);
+    assert_eq!(effects.changed, std::slice::from_ref(&sound));
     assert_eq!((world.state(&sound), world.state(&poisoned)), (State::Failed, State::Submitted));
     assert_eq!(world.kinds(&poisoned), ["submitted"], "nothing of the attempt to handle it is left");
     assert_eq!(due_at(&world, &poisoned), Some(world.now() + 60_000), "it is looked at again later");
