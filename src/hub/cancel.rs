@@ -5,7 +5,9 @@ use serde_json::json;
 use super::Hub;
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, Refused, step};
+use crate::domain::limits::NOTE_CHARS_MAX;
 use crate::domain::task::State;
+use crate::domain::text::cut_chars;
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind, NewEvent};
 use crate::store::tasks;
@@ -41,9 +43,11 @@ impl From<DatabaseError> for CancelRejected {
     }
 }
 
-/// Cancels a task wherever it stands. Canceling twice is the same as once.
+/// Cancels a task wherever it stands. Canceling twice is the same as once. Of a reason, `NOTE_CHARS_MAX` characters are
+/// kept.
 pub fn cancel(hub: &Hub<'_>, submitter: &str, id: &str, reason: Option<&str>) -> Result<Canceled, CancelRejected> {
     let id = TaskId::parse(id).ok_or(CancelRejected::TaskNotFound)?;
+    let reason = reason.map(|reason| cut_chars(reason, NOTE_CHARS_MAX));
     hub.command(|effects| {
         let task = tasks::head(hub.db, id.as_str())?.ok_or(CancelRejected::TaskNotFound)?;
         let next = match step(&task.life, &Event::Cancel, &hub.rules(false)) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use taskhub::domain::task::{State, WaitingOn};
-use taskhub::hub::{AnswerRejected, Answered};
+use taskhub::hub::{self, AnswerRejected, Answered};
 
 use crate::support::{Held, World};
 
@@ -44,6 +44,20 @@ fn a_silent_attempt_is_fenced_off_and_the_next_one_gets_the_answer() {
     assert_eq!(texts, ["Window or aisle?", "Window."]);
     assert_eq!(claim["context"]["notes"][0]["ended"], "silent");
     assert_eq!(world.life(&held.id).failures, 0, "silence after a question is no failure");
+}
+
+#[test]
+fn an_answer_that_goes_to_the_next_attempt_wakes_it() {
+    let world = World::new();
+    let hook = json!({ "adapter": "webhook", "url": "https://bot.example/", "auth": { "kind": "none" } });
+    let key = world.webhook_executor("bot", &[], hook);
+    let held = world.working("bot", &key);
+    world.does("result", &held, json!({ "status": "blocked", "question": "Which?" }));
+    world.pass(3_600_000);
+    let answer = hub::Answer { submitter: "owner".to_owned(), task_id: held.id.clone(), text: "This one.".to_owned() };
+    let (answered, effects) = world.run(|hub| hub::answer(hub, &answer));
+    assert_eq!(answered.unwrap().state, State::Submitted);
+    assert_eq!((effects.wakes.len(), effects.ready), (1, vec!["@bot".to_owned()]));
 }
 
 /// Rule 4: a double click changes nothing, whatever has happened between the two.

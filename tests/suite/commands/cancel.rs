@@ -74,6 +74,15 @@ fn a_reason_is_kept() {
     assert_eq!(event.data["reason"], "changed my mind");
 }
 
+#[test]
+fn a_reason_has_a_limit() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    let id = world.submit(&task_for("bot"));
+    world.run(|hub| hub::cancel(hub, "owner", &id, Some(&"é".repeat(5_000)))).0.unwrap();
+    assert_eq!(world.detail(&id).full.error, Some("é".repeat(2_000)));
+}
+
 /// Rule 3: retry makes a new task.
 #[test]
 fn a_retry_is_a_new_task_with_the_old_ones_work() {

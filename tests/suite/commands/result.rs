@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use taskhub::domain::task::{FailureCode, State, WaitingOn};
+use taskhub::hub::Submit;
 
 use crate::support::{Held, World, held, task_for, task_in};
 
@@ -225,6 +226,30 @@ fn the_limits_of_what_it_brings() {
         &held,
         json!({ "status": "completed", "result": "x".repeat(1_024), "data": "x".repeat(1_022) }),
     );
+}
+
+/// Cloudflare limits a row to 2 MB; what the settings permit at most must fit into one.
+#[test]
+fn the_largest_task_fits_its_row() {
+    let world = World::with(&[("RESULT_MAX_BYTES", "393216"), ("INSTRUCTIONS_MAX_BYTES", "262144")]);
+    let key = world.executor("bot", &[]);
+    let input = Submit {
+        title: "😀".repeat(200),
+        instructions: "x".repeat(262_144),
+        context: Some(json!("x".repeat(65_534))),
+        ..task_for("bot")
+    };
+    world.submit(&input);
+    let held = world.claim(&key);
+    let (note, question) = ("😀".repeat(2_000), "😀".repeat(8_000));
+    let beat = json!({ "note": note, "checkpoint": "x".repeat(65_534), "question": question });
+    world.does("heartbeat", &held, beat);
+    let report = json!({
+        "status": "failed", "error": "😀".repeat(8_000), "result": "x".repeat(393_216), "data": "x".repeat(393_214),
+        "external_actions": ["x".repeat(32_764)],
+    });
+    world.does("result", &held, report);
+    assert_eq!(world.detail(&held.id).full.result.map(|result| result.len()), Some(393_216));
 }
 
 #[test]

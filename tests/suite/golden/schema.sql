@@ -65,7 +65,7 @@ CREATE TABLE tasks (
   completed_at INTEGER,
 
   -- Where the indexes find it. `lane_key` is the address of a ready or waiting task and the executor of a held one,
-  -- `rank` is 9 - priority; `due_at` is never later than the earliest timer of the task.
+  -- `rank` is 9 - priority; `due_at` is never later than the earliest timer of the task, unless handling that timer failed.
   lane TEXT,
   lane_key TEXT,
   rank INTEGER NOT NULL CHECK (rank BETWEEN 0 AND 9),

@@ -91,6 +91,19 @@ fn a_task_that_comes_back_is_woken_for_again() {
 }
 
 #[test]
+fn the_end_of_a_wait_calls_for_a_wake() {
+    let world = World::new();
+    let (key, id, order) = woken(&world);
+    world.record(&order, WakeOutcome::Accepted);
+    let held = world.claim(&key);
+    world.does("defer", &held, json!({ "seconds": 600 }));
+    assert!(world.pass_and_sweep(599_999).wakes.is_empty());
+    let again = only(world.pass_and_sweep(1));
+    assert_eq!((again.task_id.as_ref(), again.executor.as_str()), (Some(&id), "bot"));
+    assert_ne!(wake_id(&again), wake_id(&order));
+}
+
+#[test]
 fn a_released_task_lets_its_executor_shut_down_first() {
     let world = World::new();
     let (key, id, order) = woken(&world);
