@@ -10,6 +10,7 @@ mod routes;
 mod secrets;
 mod settings;
 mod statements;
+mod store;
 mod support;
 mod target;
 mod text;
