@@ -15,4 +15,5 @@ mod support;
 mod target;
 mod text;
 mod tidy;
+mod transcript;
 mod wakes;
