@@ -1,4 +1,5 @@
-// Claims: each task once, repeated claims the same, and every call of a claim that is over refused and kept as evidence.
+// Claims: each task once, repeated claims the same, and every call of a claim that is over refused, but kept as
+// evidence.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -51,7 +52,7 @@ test("8 claims at a time under one executor's key take each of 40 tasks once", a
   assert.deepEqual(taken.toSorted(), ids.toSorted());
 });
 
-test("a claim repeated with its request_id is the same claim, one after the other and at the same moment", async (t) => {
+test("a claim repeated with its request_id is the same claim, in a row and at the same moment", async (t) => {
   const hub = await startHub(t);
   const executor = await hub.executor("one", { max_concurrent: 10 });
   await submitMany(hub, { executor: "one" }, 5);

@@ -1,6 +1,6 @@
-// The official conformance suites for MCP servers, both of them, in both eras. The suites know no bearer, so a proxy adds
-// it. What cannot apply to a tools-only server stands in conformance/*.yml, line by line with its reason; everything else
-// must pass, and so must the scenarios named here, lest a run that tests nothing look like success.
+// The official conformance suites for MCP servers, both of them, in both eras. The suites know no bearer, so a proxy
+// adds it. What cannot apply to a tools-only server stands in conformance/*.yml, line by line with its reason;
+// everything else must pass, and so must the scenarios named here, lest a run that tests nothing look like success.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -147,7 +147,8 @@ describe("scripts/dev", { concurrency: 2 }, () => {
     const { port } = probe.address();
     probe.close();
     const bin = path.join(directory, "node_modules/.bin");
-    const wrangler = new Program(t, directory, path.join(bin, "wrangler"), ["dev", "--ip", "127.0.0.1", "--port", String(port)], {
+    const args = ["dev", "--ip", "127.0.0.1", "--port", String(port)];
+    const wrangler = new Program(t, directory, path.join(bin, "wrangler"), args, {
       PATH: `${bin}:${process.env.PATH}`,
       CI: "1",
       WRANGLER_SEND_METRICS: "false",
@@ -155,7 +156,8 @@ describe("scripts/dev", { concurrency: 2 }, () => {
       XDG_CONFIG_HOME: path.join(directory, ".config"),
     });
     const hub = { url: `http://127.0.0.1:${port}`, token };
-    await until(async () => (await fetch(`${hub.url}/healthz`)).ok, { what: "wrangler dev", ms: 60_000, more: () => wrangler.output });
+    const isUp = async () => (await fetch(`${hub.url}/healthz`)).ok;
+    await until(isUp, { what: "wrangler dev", ms: 60_000, more: () => wrangler.output });
     const id = await oneTask(hub, "one");
     assert.equal((await api(hub, "GET", `/api/tasks/${id}`)).body.task.state, "completed");
   });

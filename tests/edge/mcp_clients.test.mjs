@@ -11,8 +11,8 @@ import { OWNER_TOKEN, startHub } from "./harness/hub.mjs";
 import { python } from "./harness/python.mjs";
 
 const TOOLS = [
-  "submit_task", "get_task", "list_tasks", "answer_task", "cancel_task", "retry_task", "wake_executor", "list_executors",
-  "hub_status",
+  "submit_task", "get_task", "list_tasks", "answer_task", "cancel_task", "retry_task", "wake_executor",
+  "list_executors", "hub_status",
 ];
 const TASK = { title: "Book a table", instructions: "For two, at eight." };
 const INFO = { name: "edge-tests", version: "1.0.0" };
@@ -73,7 +73,7 @@ async function work(executor) {
 const CLIENTS = [
   ["@modelcontextprotocol/client, legacy", (hub) => withClientV2(hub, "legacy"), "2025-11-25"],
   ["@modelcontextprotocol/client, auto", (hub) => withClientV2(hub, "auto"), "2026-07-28"],
-  ["@modelcontextprotocol/client, pinned to 2026-07-28", (hub) => withClientV2(hub, { pin: "2026-07-28" }), "2026-07-28"],
+  ["@modelcontextprotocol/client, pinned", (hub) => withClientV2(hub, { pin: "2026-07-28" }), "2026-07-28"],
   ["@modelcontextprotocol/sdk 1.x", withClientV1, "2025-11-25"],
   ["PyPI's mcp, legacy", (hub) => withPython(hub, "legacy"), "2025-11-25"],
   ["PyPI's mcp, auto", (hub) => withPython(hub, "auto"), "2026-07-28"],

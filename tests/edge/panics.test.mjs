@@ -1,5 +1,5 @@
-// Panics, switched in by the test build: each is answered within a second, leaves nothing half written, and takes neither
-// other requests nor the alarm with it.
+// Panics, switched in by the test build: each is answered within a second, leaves nothing half written, and takes
+// neither other requests nor the alarm with it.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -111,7 +111,7 @@ describe("panics", { concurrency: 3 }, () => {
     assert.equal((await hub.task(id)).failures, 2);
   });
 
-  test("an object that never answers: 503 from the front when its time is over, and others are served meanwhile", async (t) => {
+  test("an object that never answers: 503 from the front when its time is over; others are served", async (t) => {
     const hub = await startHub(t);
     const hanging = timed(() => hub.request("GET", "/__test/hang"));
     const { value: health, ms } = await timed(() => hub.request("GET", "/healthz"));

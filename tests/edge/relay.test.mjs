@@ -152,7 +152,8 @@ describe("the relay", { concurrency: 3 }, () => {
     const executor = await hub.executor("box", { max_concurrent: 4 });
     const DIR = await directory(t);
     const script = 'echo "$TASKHUB_TASK_ID $NAME" >> "$DIR/done"; echo "$NAME"';
-    for (const NAME of ["a", "b"]) Relay.start(t, executor, script, { env: { DIR, NAME }, args: ["--concurrency", "2"] });
+    const args = ["--concurrency", "2"];
+    for (const NAME of ["a", "b"]) Relay.start(t, executor, script, { env: { DIR, NAME }, args });
     const ids = [];
     for (let n = 0; n < 20; n += 1) ids.push(await hub.submit({ executor: "box" }));
     for (const id of ids) assert.equal((await hub.untilState(id, "completed", 30_000)).attempt, 1);

@@ -60,7 +60,7 @@ describe("waiting", { concurrency: 4 }, () => {
     assert.deepEqual([claim?.id, claim?.answer.attempt], [id, 1]);
   });
 
-  test("a claim that waits while its hub is killed fails cleanly, and the executor goes on with the restarted hub", async (t) => {
+  test("a claim that waits while its hub is killed fails cleanly, and goes on with the restarted hub", async (t) => {
     const hub = await startHub(t);
     const executor = await hub.executor("one");
     const claiming = executor.claim({ request_id: "r-1", wait_seconds: 20 });
@@ -125,7 +125,8 @@ describe("waiting", { concurrency: 4 }, () => {
     const executor = await hub.executor("one");
     const gone = new AbortController();
     const headers = { authorization: `Bearer ${executor.key}` };
-    const wait = () => hub.request("POST", "/executor/claim", { headers, body: { wait_seconds: 20 }, signal: gone.signal });
+    const options = { headers, body: { wait_seconds: 20 }, signal: gone.signal };
+    const wait = () => hub.request("POST", "/executor/claim", options);
     const waiting = Array.from({ length: 256 }, () => wait().catch(() => {}));
     await until(
       async () => {

@@ -66,7 +66,8 @@ describe("wakes", { concurrency: 4 }, () => {
     const [wake] = await receiver.untilReceived(1);
     assert.equal(wake.headers.authorization, "Bearer token-of-the-bot");
     const listed = await hub.owner("GET", "/api/executors");
-    assert.deepEqual(listed.body.executors[0].wake, { adapter: "webhook", url: receiver.url, auth: { kind: "bearer" } });
+    const shown = { adapter: "webhook", url: receiver.url, auth: { kind: "bearer" } };
+    assert.deepEqual(listed.body.executors[0].wake, shown);
     assert.ok(!listed.text.includes("token-of-the-bot"));
   });
 
@@ -160,7 +161,7 @@ describe("wakes", { concurrency: 4 }, () => {
     assert.equal(receiver.received.length, 2);
   });
 
-  test("an accepted wake that brings no claim is followed by another after REWAKE_AFTER_SECONDS, by itself", async (t) => {
+  test("an accepted wake that brings no claim is followed by another after REWAKE_AFTER_SECONDS", async (t) => {
     const hub = await startHub(t, { REWAKE_AFTER_SECONDS: 1, WAKE_COALESCE_SECONDS: 0 });
     const receiver = await startReceiver(t);
     await hub.executor("bot", webhook(receiver.url));

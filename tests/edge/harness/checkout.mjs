@@ -9,11 +9,11 @@ import { leash, root } from "./hub.mjs";
 import { until } from "./until.mjs";
 
 const COPIED = [
-  "scripts", "src", "kit", "build", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "package.json", "package-lock.json",
-  "wrangler.toml",
+  "scripts", "src", "kit", "build", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "package.json",
+  "package-lock.json", "wrangler.toml",
 ];
 
-/** Copies the checkout for the time of a test. Its build is the one that scripts/test has made, so nothing is compiled. */
+/** Copies the checkout for the time of a test, with the build that scripts/test has made, so that nothing is compiled. */
 export async function copyCheckout(context) {
   const directory = await mkdtemp(path.join(tmpdir(), "taskhub-checkout-"));
   context.after(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }));
@@ -62,6 +62,6 @@ export class Program {
 
 /** This environment without the settings of a hub. */
 function inherited() {
-  const settings = /^(PORT|HOST|STATE_DIR|PUBLIC_URL|HUB_SECRET|OWNER_.*|NTFY_.*|.*_SECONDS|.*_BYTES|NODE_TEST_CONTEXT)$/;
+  const settings = /^(PORT|HOST|STATE_DIR|PUBLIC_URL|HUB_SECRET|OWNER_.*|NTFY_.*|.*_SECONDS|.*_BYTES|NODE_TEST_.*)$/;
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !settings.test(name)));
 }

@@ -22,7 +22,7 @@ const workerd = createRequire(path.join(root, "package.json"))("workerd").defaul
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 1_000;
 
-/** Starts a hub for the time of a test. `vars` are variables of design §15, as texts or numbers; null leaves one unset. */
+/** Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. */
 export async function startHub(context, vars = {}) {
   const hub = new Hub(vars);
   context.after(() => hub.remove());
@@ -104,7 +104,7 @@ export class Hub {
     if (this.directory !== null) await rm(this.directory, { recursive: true, force: true, maxRetries: 3 });
   }
 
-  /** Any request. An object as body is sent as JSON. Returns status, headers, the body as text and, if it is JSON, parsed. */
+  /** Any request. An object as body is sent as JSON. Returns status, headers, and the body as text and, if JSON, parsed. */
   async request(method, pathname, { headers = {}, body, signal } = {}) {
     const isJson = body !== undefined && typeof body !== "string" && !(body instanceof Uint8Array);
     const response = await fetch(this.url + pathname, {

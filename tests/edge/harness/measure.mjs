@@ -53,8 +53,8 @@ async function measureTask(hub, executor) {
 }
 
 /**
- * The rows of every call that an ordinary day consists of. `first` is the executor's first task, which also sets the alarm
- * and notes that the executor was at work; `usual` is the one after.
+ * The rows of every call that an ordinary day consists of. `first` is the executor's first task, which also sets the
+ * alarm and notes that the executor was at work; `usual` is the one after.
  */
 export async function measure(hub, name) {
   const executor = await hub.executor(name);

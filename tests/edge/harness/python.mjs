@@ -11,7 +11,7 @@ const interpreter = path.join(root, ".venv", "bin", "python");
 
 /** Runs tests/edge/python/<script> to its end and returns what it printed, as JSON. */
 export async function python(script, args = [], env = {}) {
-  if (!existsSync(interpreter)) throw new Error("there is no .venv; scripts/test makes it (see tests/edge/requirements.txt)");
+  if (!existsSync(interpreter)) throw new Error("there is no .venv; scripts/test makes it");
   const { stdout } = await promisify(execFile)(interpreter, [path.join(root, "tests/edge/python", script), ...args], {
     env: { PATH: process.env.PATH, ...env },
     timeout: 60_000,

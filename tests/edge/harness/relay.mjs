@@ -7,7 +7,7 @@ import { leash, root } from "./hub.mjs";
 import { until } from "./until.mjs";
 
 export class Relay {
-  /** Starts a relay for the time of a test; it runs `script` with sh for each task, with `env` beside its own variables. */
+  /** Starts a relay for the time of a test. It runs `script` with sh for each task, with `env` beside its variables. */
   static start(context, executor, script, { env = {}, args = [] } = {}) {
     const relay = new Relay(executor, script, env, args);
     context.after(() => relay.kill());

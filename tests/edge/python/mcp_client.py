@@ -1,5 +1,5 @@
-"""The submitter's part of the main job with PyPI's mcp: arguments are the URL of /mcp and the mode; the token comes from
-the environment. Prints what the client saw, as JSON, in the form that mcp_clients.test.mjs expects of every client."""
+"""The submitter's part of the main job with PyPI's mcp: arguments are the URL of /mcp and the mode; the token comes
+from the environment. Prints what the client saw, as JSON, in the form that mcp_clients.test.mjs expects of each."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Verifies a wake with PyPI's standardwebhooks: argument is {"secret", "headers", "body"} as JSON; prints what it holds."""
+"""Verifies a wake with PyPI's standardwebhooks: takes {"secret", "headers", "body"} as JSON, prints what it holds."""
 
 import json
 import sys
