@@ -136,7 +136,7 @@ describe("scripts/dev", { concurrency: 2 }, () => {
     await assert.rejects(hubPid(directory), { code: "ENOENT" });
   });
 
-  test("wrangler dev serves the same files", async (t) => {
+  test("wrangler dev serves the same files, and runs the scheduled sweep", async (t) => {
     const directory = await copyCheckout(t);
     const first = dev(t, directory);
     const { token } = await untilUp(first);
@@ -160,5 +160,8 @@ describe("scripts/dev", { concurrency: 2 }, () => {
     await until(isUp, { what: "wrangler dev", ms: 60_000, more: () => wrangler.output });
     const id = await oneTask(hub, "one");
     assert.equal((await api(hub, "GET", `/api/tasks/${id}`)).body.task.state, "completed");
+    const scheduled = await fetch(`${hub.url}/cdn-cgi/handler/scheduled?cron=*/30+*+*+*+*`);
+    assert.deepEqual([scheduled.status, await scheduled.text()], [200, "ok"]);
+    assert.doesNotMatch(wrangler.output, /scheduled sweep/, "no complaint of the sweep in the log");
   });
 });

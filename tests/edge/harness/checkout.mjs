@@ -13,7 +13,7 @@ const COPIED = [
   "package-lock.json", "wrangler.toml",
 ];
 
-/** Copies the checkout for the time of a test, with the build that scripts/test has made, so that nothing is compiled. */
+/** Copies the checkout for the time of a test, with the build that scripts/test has made: nothing is compiled. */
 export async function copyCheckout(context) {
   const directory = await mkdtemp(path.join(tmpdir(), "taskhub-checkout-"));
   context.after(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }));

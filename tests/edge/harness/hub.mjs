@@ -104,7 +104,7 @@ export class Hub {
     if (this.directory !== null) await rm(this.directory, { recursive: true, force: true, maxRetries: 3 });
   }
 
-  /** Any request. An object as body is sent as JSON. Returns status, headers, and the body as text and, if JSON, parsed. */
+  /** Any request. An object as body is sent as JSON. Returns status, headers, and the body as text and parsed. */
   async request(method, pathname, { headers = {}, body, signal } = {}) {
     const isJson = body !== undefined && typeof body !== "string" && !(body instanceof Uint8Array);
     const response = await fetch(this.url + pathname, {
