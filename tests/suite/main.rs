@@ -9,6 +9,7 @@ mod migrations;
 mod routes;
 mod secrets;
 mod settings;
+mod simulation;
 mod statements;
 mod store;
 mod support;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -35,6 +36,9 @@ impl NativeDatabase {
         connection.set_limit(Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 100).expect("the limit is known");
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 100_000).expect("the limit is known");
         connection.set_limit(Limit::SQLITE_LIMIT_COLUMN, 100).expect("the limit is known");
+        connection.set_prepared_statement_cache_capacity(256);
+        // Otherwise SQLite plans a statement anew whenever a parameter of interest to its planner changes.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).expect("plans can be kept");
         connection.pragma_update(None, "foreign_keys", true).expect("foreign keys can be switched on");
         let own_statement = Arc::new(AtomicBool::new(false));
         let may = own_statement.clone();
