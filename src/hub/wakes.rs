@@ -98,7 +98,9 @@ pub(super) fn plan(
     // What the task was woken with before does not cover it again.
     let is_later = |sent_at: &i64| life.last_wake_at.is_none_or(|own| *sent_at > own);
     let covered_at = |executor: &ExecutorRow| covered_at(hub, executor).filter(|at| !is_resend && is_later(at));
-    let uncovered: Vec<&ExecutorRow> = woken.iter().copied().filter(|e| covered_at(e).is_none()).collect();
+    let mut uncovered: Vec<&ExecutorRow> = woken.iter().copied().filter(|e| covered_at(e).is_none()).collect();
+    // Where there are more than one round may wake, those come first whose last wake is longest ago.
+    uncovered.sort_by_key(|executor| executor.last_wake_at);
     let event = match (uncovered.is_empty(), woken.iter().filter_map(|e| covered_at(e)).max()) {
         (true, None) => return Ok((Life { next_wake_at: None, ..life }, vec![])),
         (true, Some(sent_at)) => Event::WakeCoalesced { sent_at },

@@ -106,6 +106,8 @@ const REFUSED: &[(&str, TargetRefused)] = &[
     ("/wake", NotAnAddress),
     ("bot.example", NotAnAddress),
     ("", NotAnAddress),
+    // International names must come in their xn-- form.
+    ("https://bücher.example/", NotAnAddress),
 ];
 
 const PERMITTED: &[(&str, &str)] = &[

@@ -118,6 +118,24 @@ fn the_same_call_again_is_known_after_the_task_was_claimed_anew() {
 }
 
 #[test]
+fn the_same_words_of_another_attempt_are_not_the_same_call() {
+    for (verb, more) in [
+        ("release", json!({})),
+        ("defer", json!({ "seconds": 1 })),
+        ("result", json!({ "status": "failed", "retryable": true })),
+    ] {
+        let world = World::new();
+        let first = working(&world);
+        world.does(verb, &first, more.clone());
+        world.pass_and_sweep(60_000);
+        let second = world.claim(&first.key);
+        world.pass_and_sweep(300_000);
+        world.is_refused(verb, &second, more.clone(), "lease_lost");
+        world.does(verb, &first, more);
+    }
+}
+
+#[test]
 fn the_same_words_under_a_forged_token_are_not_the_same_call() {
     let world = World::new();
     let held = working(&world);

@@ -1,5 +1,7 @@
 //! What became of a wake, and what happens then.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use taskhub::domain::task::{State, WakeStatus};
 use taskhub::hub::{WakeOrder, WakeOutcome};
@@ -188,6 +190,22 @@ fn every_consumer_of_a_queue_is_woken_and_one_that_accepts_will_do() {
         assert_eq!(world.state(&id), state);
         assert_eq!(world.life(&id).wake_attempts, u32::from(state == State::Submitted), "one round, one attempt");
     }
+}
+
+#[test]
+fn where_one_round_cannot_wake_all_the_rest_follows_in_the_next() {
+    let world = World::new();
+    for index in 0..20 {
+        world.webhook_executor(&format!("bot-{index:02}"), &["q"], hook());
+    }
+    let (_, effects) = world.submit_with_effects(&task_in("q"));
+    assert_eq!(effects.wakes.len(), 16);
+    let mut names: BTreeSet<String> = effects.wakes.iter().map(|order| order.executor.clone()).collect();
+    for order in &effects.wakes {
+        world.record(order, WakeOutcome::Accepted);
+    }
+    names.extend(world.pass_and_sweep(900_000).wakes.into_iter().map(|order| order.executor));
+    assert_eq!(names.len(), 20);
 }
 
 #[test]

@@ -23,6 +23,23 @@ fn a_wake_goes_out_whatever_was_sent_before() {
 }
 
 #[test]
+fn it_is_a_new_wake_also_while_another_is_refused_or_on_its_way() {
+    for outcome in [None, Some(WakeOutcome::Rejected("answered 500".to_owned()))] {
+        let world = World::new();
+        world.webhook_executor("bot", &[], hook());
+        let (id, effects) = world.submit_with_effects(&task_for("bot"));
+        let first = only(effects);
+        if let Some(outcome) = outcome {
+            world.record(&first, outcome);
+        }
+        world.pass(1);
+        let second = only(wake(&world, "bot", None).1);
+        assert_ne!(wake_id(&second), wake_id(&first));
+        assert_eq!(world.life(&id).wake_attempts, 1, "the count begins again");
+    }
+}
+
+#[test]
 fn an_executor_with_nothing_to_do_can_be_woken() {
     let world = World::new();
     world.webhook_executor("bot", &[], hook());
