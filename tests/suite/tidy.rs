@@ -8,7 +8,8 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Files that may be longer, each for a reason.
-const LONG_FILES: &[(&str, &str)] = &[];
+const LONG_FILES: &[(&str, &str)] =
+    &[("tests/suite/simulation/workload.rs", "one world and all who act in it; its parts share everything")];
 
 /// Words that say nothing, or something else here (design §2).
 const WORDS: [&str; 9] = ["job", "jobs", "lock", "worker", "manager", "util", "utils", "helper", "common"];
