@@ -106,8 +106,10 @@ impl Alarm {
             }
             Err(Panicked) => now + RETRY_MS_MIN,
         };
-        let rings_before = matches!(self.armed.get(), Armed::At(at) if at <= due) && !self.is_overdue(now);
-        if !rings_before && let Some(promise) = self.set(object, due) {
+        // After a failure the pause is kept, whatever is due.
+        let pauses = self.failures.get() > 0;
+        let stays = matches!(self.armed.get(), Armed::At(at) if pauses || at <= due) && !self.is_overdue(now);
+        if !stays && let Some(promise) = self.set(object, due) {
             object.state.wait_until(async move {
                 if let Err(error) = JsFuture::from(promise).await {
                     console_error!("the alarm was not set: {error:?}");

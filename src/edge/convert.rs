@@ -68,7 +68,8 @@ pub fn forward(request: &Request, headers: &Headers) -> worker::Result<worker::R
     init.set_method(&request.method);
     init.set_redirect(RequestRedirect::Manual);
     init.set_headers(headers.as_ref());
-    if !request.body.is_empty() {
+    let may_have_body = !matches!(request.method.as_str(), "GET" | "HEAD");
+    if may_have_body && !request.body.is_empty() {
         init.set_body(&js_sys::Uint8Array::from(request.body.as_slice()));
     }
     Ok(web_sys::Request::new_with_str_and_init(&url, &init)?.into())

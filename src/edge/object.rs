@@ -30,6 +30,15 @@ const RESUMES_MAX: usize = 1_000;
 /// Status of an answer that nobody will read, as proxies log it.
 const CLIENT_GONE: u16 = 499;
 
+/// How long a database that could not be opened is left alone, in milliseconds.
+const OPEN_AGAIN_MS: i64 = 10_000;
+
+/// Why the database cannot be used, and when that is looked at again.
+struct Unusable {
+    reason: String,
+    try_again_at: i64,
+}
+
 /// The class that the runtime instantiates. What it holds is safe to unwind through, because a command that panics is
 /// rolled back and the rest is cells that are never left half written.
 #[durable_object(alarm)]
@@ -71,7 +80,7 @@ pub struct Object {
     presence: Presence,
     waiting: Rc<Waiting>,
     /// Whether the database can be used; unknown before the first event.
-    opened: RefCell<Option<Result<(), String>>>,
+    opened: RefCell<Option<Result<(), Unusable>>>,
     /// Where the hub was last reached, for wakes that the alarm sends.
     origin: RefCell<String>,
 }
@@ -90,22 +99,27 @@ impl Object {
         }
     }
 
-    /// Brings the database to the present schema and finds out about the alarm, once. The error is kept and answered.
+    /// Brings the database to the present schema and finds out about the alarm, once. A failure is answered for a while
+    /// before the next try.
     pub async fn open(&self) -> Result<(), String> {
-        if let Some(opened) = &*self.opened.borrow() {
-            return opened.clone();
+        match &*self.opened.borrow() {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) if clock() < error.try_again_at => return Err(error.reason.clone()),
+            _ => {}
         }
-        let opened = match guarded_now(|| migrate(&self.database)) {
+        let migrated = match guarded_now(|| migrate(&self.database)) {
             Ok(Ok(_version)) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(Panicked) => Err("its migration panicked".to_owned()),
         };
-        if let Err(reason) = &opened {
+        let opened = migrated.map_err(|reason| {
             console_error!("the database cannot be opened: {reason}");
-        }
-        *self.opened.borrow_mut() = Some(opened.clone());
+            Unusable { reason, try_again_at: clock() + OPEN_AGAIN_MS }
+        });
+        let result = opened.as_ref().map(|&()| ()).map_err(|error| error.reason.clone());
+        *self.opened.borrow_mut() = Some(opened);
         self.alarm.learn(&self.state).await;
-        opened
+        result
     }
 
     /// Answers a request, waiting if its handler wants to.

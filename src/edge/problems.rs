@@ -22,7 +22,7 @@ pub fn unavailable() -> Response {
 /// The database cannot be opened.
 pub fn cannot_open(reason: &str) -> Response {
     let detail = format!("The hub's database cannot be used: {reason}. The owner must mend this.");
-    Problem::new(503, "unavailable", "Hub unavailable", detail).retry_after(60).response()
+    Problem::new(503, "unavailable", "Hub unavailable", detail).retry_after(10).response()
 }
 
 /// The settings are wrong: every one of them, and what to do.
