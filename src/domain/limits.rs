@@ -73,6 +73,8 @@ pub const LATE_EVIDENCE_BYTES_MAX: usize = 2_048;
 pub const EVENTS_READ_MAX: usize = 200;
 /// Most messages that a heartbeat or a claim hands over; the newest are kept.
 pub const MESSAGES_READ_MAX: usize = 20;
+/// Most earlier attempts whose last words a claim hands over; the newest are kept.
+pub const NOTES_READ_MAX: usize = 20;
 
 /// Tasks whose timers one sweep transaction handles.
 pub const SWEEP_BATCH_MAX: usize = 50;

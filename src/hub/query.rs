@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::Hub;
 use crate::domain::ids::TaskId;
-use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX};
+use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX, NOTES_READ_MAX};
 use crate::domain::task::{Life, State};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind};
@@ -17,7 +17,7 @@ pub struct TaskDetail {
     pub full: TaskFull,
     /// Questions and answers, oldest first; the newest `MESSAGES_READ_MAX`.
     pub messages: Vec<Message>,
-    /// What each earlier attempt said last, oldest first.
+    /// What each earlier attempt said last, oldest first; the newest `NOTES_READ_MAX`.
     pub notes: Vec<Note>,
     /// The audit trail, oldest first; the newest `EVENTS_READ_MAX`.
     pub events: Vec<EventView>,
@@ -89,7 +89,8 @@ pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, Data
     chain.reverse();
     let mut messages: Vec<Message> = chain.iter().filter_map(message).collect();
     messages.drain(..messages.len().saturating_sub(MESSAGES_READ_MAX));
-    let notes = chain.iter().filter_map(note).collect();
+    let mut notes: Vec<Note> = chain.iter().filter_map(note).collect();
+    notes.drain(..notes.len().saturating_sub(NOTES_READ_MAX));
     let events = chain.into_iter().map(view).collect();
     Ok(Some(TaskDetail { full, messages, notes, events, events_left_out }))
 }

@@ -3,6 +3,8 @@
 //! Each task is one transaction, so that one that cannot be stored does not hold up the others. Both work in bounded
 //! batches and say whether there is more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use serde_json::{Value as Json, json};
 
 use super::{Effects, Hub, wakes};
@@ -33,7 +35,9 @@ pub fn sweep(hub: &Hub<'_>) -> Result<Swept, DatabaseError> {
     let due = tasks::due(hub.db, hub.now, SWEEP_BATCH_MAX)?;
     let mut swept = Swept { more: due.len() == SWEEP_BATCH_MAX, ..Swept::default() };
     for task in &due {
-        match hub.command(|effects| sweep_one(hub, effects, task)) {
+        // Caught here, so that a task on which the hub panics does not keep the others waiting either.
+        let handled = catch_unwind(AssertUnwindSafe(|| hub.command(|effects| sweep_one(hub, effects, task))));
+        match handled.unwrap_or_else(|_| Err(DatabaseError::Refused("its sweep panicked".to_owned()))) {
             Ok(()) => swept.handled += 1,
             Err(error) => {
                 let again_at = hub.now + TROUBLE_MS;

@@ -220,6 +220,22 @@ fn a_task_that_makes_trouble_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_task_on_which_the_hub_panics_does_not_stop_the_others() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    let dated = |seconds| Submit { deadline: Some(When::In(seconds)), ..task_for("bot") };
+    let (unlucky, sound) = (world.submit(&dated(1)), world.submit(&dated(2)));
+    world.pass(10_000);
+    // The first statement finds what is due; the second belongs to the first task.
+    world.db.panic_in(1);
+    let (swept, _) = world.sweep();
+    assert_eq!((swept.handled, swept.trouble.len(), &swept.trouble[0].0), (1, 1, &unlucky));
+    assert_eq!((world.state(&sound), world.state(&unlucky)), (State::Failed, State::Submitted));
+    world.pass_and_sweep(60_000);
+    assert_eq!(world.state(&unlucky), State::Failed, "it is looked at again later");
+}
+
+#[test]
 fn nothing_due_changes_nothing() {
     let world = World::new();
     let key = world.executor("bot", &[]);
