@@ -87,6 +87,19 @@ describe("scripts/dev", { concurrency: 2 }, () => {
     assert.equal(await second.stop("SIGINT"), 0);
   });
 
+  test("serves a build without the switches of the tests", async (t) => {
+    const directory = await copyCheckout(t);
+    const hub = await untilUp(dev(t, directory));
+    const headers = { "x-test-panic": "front", "x-test-now": "2000000000000" };
+    const health = await fetch(`${hub.url}/healthz`, { headers });
+    assert.equal(health.status, 200);
+    assert.ok(Math.abs((await health.json()).time - Date.now()) < 10_000);
+    assert.equal(health.headers.get("x-rows-read"), null);
+    for (const route of ["alarm", "rows", "tick", "history", "hang"]) {
+      assert.equal((await fetch(`${hub.url}/__test/${route}`, { method: "POST" })).status, 404);
+    }
+  });
+
   for (const signal of ["SIGTERM", "SIGINT"]) {
     test(`${signal} ends it and its hub at once, though a call is waiting`, async (t) => {
       const directory = await copyCheckout(t);

@@ -92,7 +92,7 @@ describe("panics", { concurrency: 3 }, () => {
   });
 
   test("a panic in the alarm: the sweep comes again by itself, and later alarms fire", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 1 });
+    const hub = await startHub(t, { LEASE_SECONDS: 2 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     const claim = await executor.claim();
@@ -101,7 +101,7 @@ describe("panics", { concurrency: 3 }, () => {
     assert.equal((await claim.complete()).body.code, "lease_lost", "requests are answered meanwhile");
 
     // Nobody calls from here on; the second try comes after five seconds.
-    await pass(6_500);
+    await pass(7_000);
     const task = await hub.task(id);
     assert.deepEqual([task.state, task.failures], ["submitted", 1]);
 

@@ -47,9 +47,9 @@ function untilDead(pid, relay) {
 
 describe("the relay", { concurrency: 3 }, () => {
   test("does a task end to end: the task in, heartbeats with notes, the result out", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 2 });
+    const hub = await startHub(t, { LEASE_SECONDS: 3 });
     const executor = await hub.executor("box");
-    const relay = Relay.start(t, executor, 'echo counting >&2; sleep 3; wc -c; echo "for $TASKHUB_TASK_ID"; cat');
+    const relay = Relay.start(t, executor, 'echo counting >&2; sleep 4; wc -c; echo "for $TASKHUB_TASK_ID"; cat');
     const id = await hub.submit({ executor: "box", instructions: "Zähle mich. ☃" });
     const task = await hub.untilState(id, "completed", 15_000);
     assert.match(task.result, new RegExp(`^\\d+\\s+for ${id}`));
@@ -83,7 +83,7 @@ describe("the relay", { concurrency: 3 }, () => {
   });
 
   test("kills the command when the lease is lost", async (t) => {
-    const { hub, executor, id, relay, pid } = await endless(t, { LEASE_SECONDS: 2 });
+    const { hub, executor, id, relay, pid } = await endless(t, { LEASE_SECONDS: 4 });
     relay.signal("SIGSTOP");
     await hub.untilState(id, "submitted");
     const other = await executor.claim();

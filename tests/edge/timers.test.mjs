@@ -42,14 +42,14 @@ describe("timers", { concurrency: 4 }, () => {
   });
 
   test("heartbeats keep a lease alive far beyond its length", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 1 });
+    const hub = await startHub(t, { LEASE_SECONDS: 2 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     const claim = await executor.claim();
-    const end = Date.now() + 3_000;
+    const end = Date.now() + 5_000;
     while (Date.now() < end) {
       assert.equal((await claim.heartbeat()).status, 200);
-      await pass(300);
+      await pass(500);
     }
     assert.equal((await claim.complete()).status, 200);
     const task = await hub.task(id);
@@ -57,7 +57,7 @@ describe("timers", { concurrency: 4 }, () => {
   });
 
   test("a lease that expires is requeued by the alarm after kill -9 and a restart, with nobody calling", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 2 });
+    const hub = await startHub(t, { LEASE_SECONDS: 3 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     await executor.claim();
@@ -103,7 +103,7 @@ describe("timers", { concurrency: 4 }, () => {
   test("deadline_exceeded happens by itself, in every open state", async (t) => {
     const hub = await startHub(t);
     const executor = await hub.executor("one");
-    const deadline = { executor: "one", deadline_seconds: 2 };
+    const deadline = { executor: "one", deadline_seconds: 4 };
     const working = await hub.submit(deadline);
     await executor.claim();
     const blocked = await hub.submit(deadline);
@@ -135,14 +135,14 @@ describe("timers", { concurrency: 4 }, () => {
   });
 
   test("an answered question whose executor stays silent for a lease goes back to the queue by itself", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 1 });
+    const hub = await startHub(t, { LEASE_SECONDS: 2 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     const claim = await executor.claim();
     await claim.heartbeat({ question: "Which table?" });
     await hub.mcp.tool("answer_task", { task_id: id, answer: "The round one." });
     assert.equal((await hub.task(id)).state, "input-required");
-    await pass(1_000 + LATE_MS_MAX + 100);
+    await pass(2_000 + LATE_MS_MAX + 100);
     const task = await hub.task(id);
     assert.equal(task.state, "submitted");
     assert.equal(task.events.at(-1).data.reason, "silent");
@@ -154,11 +154,11 @@ describe("timers", { concurrency: 4 }, () => {
   test("a delayed and a deferred task become claimable by themselves", async (t) => {
     const hub = await startHub(t);
     const executor = await hub.executor("one");
-    const delayed = await hub.submit({ executor: "one", delay_seconds: 1 });
+    const delayed = await hub.submit({ executor: "one", delay_seconds: 2 });
     const deferred = await hub.submit({ executor: "one" });
     const claim = await executor.claim();
     assert.equal(claim.id, deferred);
-    const answer = await claim.call("defer", { seconds: 1, checkpoint: { page: 7 }, note: "not ready" });
+    const answer = await claim.call("defer", { seconds: 2, checkpoint: { page: 7 }, note: "not ready" });
     assert.deepEqual([answer.status, answer.body.state], [200, "waiting"]);
     assert.equal(await executor.claim(), null);
     const due = [(await hub.task(delayed)).visible_at, (await hub.task(deferred)).visible_at];
@@ -196,7 +196,7 @@ describe("timers", { concurrency: 4 }, () => {
   });
 
   test("a lost alarm is set again by any request", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 1 });
+    const hub = await startHub(t, { LEASE_SECONDS: 2 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     await executor.claim();
@@ -210,7 +210,7 @@ describe("timers", { concurrency: 4 }, () => {
   });
 
   test("a lost alarm is set again by a restart's first request", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 1 });
+    const hub = await startHub(t, { LEASE_SECONDS: 2 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     await executor.claim();
@@ -218,6 +218,6 @@ describe("timers", { concurrency: 4 }, () => {
     await hub.kill();
     await hub.serve();
     assert.equal((await fetch(`${hub.url}/healthz`)).status, 200);
-    await hub.untilState(id, "submitted", 4_000);
+    await hub.untilState(id, "submitted", 5_000);
   });
 });

@@ -25,7 +25,10 @@ const STOP_MS_MAX = 1_000;
 /** Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. */
 export async function startHub(context, vars = {}) {
   const hub = new Hub(vars);
-  context.after(() => hub.remove());
+  context.after(async () => {
+    await hub.remove();
+    hub.assertSound();
+  });
   await hub.start();
   return hub;
 }
@@ -102,6 +105,15 @@ export class Hub {
   async remove() {
     await this.stop();
     if (this.directory !== null) await rm(this.directory, { recursive: true, force: true, maxRetries: 3 });
+  }
+
+  /** Nothing panicked but what a test made panic, and no secret is in the log. */
+  assertSound() {
+    const panics = this.log.match(/panicked at .*\n.*/g) ?? [];
+    const wild = panics.filter((panic) => !panic.includes("injected by a test"));
+    if (wild.length > 0) throw new Error(`the hub panicked: ${wild.join("\n")}`);
+    const secret = [this.vars.HUB_SECRET, this.vars.OWNER_TOKEN, "exk_"].find((text) => this.log.includes(text));
+    if (secret) throw new Error(`a secret is in the hub's log: ${this.log}`);
   }
 
   /** Any request. An object as body is sent as JSON. Returns status, headers, and the body as text and parsed. */
