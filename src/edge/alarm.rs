@@ -7,7 +7,7 @@
 //! Invariant: between events, the alarm is set no later than the earliest timer of all tasks. It is moved only to ring
 //! earlier, because each move writes a row.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub struct Alarm {
     ringing_since: Cell<Option<i64>>,
     failures: Cell<u32>,
     purged_at: Cell<i64>,
+    /// Where the purge goes on next time; empty: from the oldest.
+    purged_to: RefCell<String>,
 }
 
 impl Default for Alarm {
@@ -62,6 +64,7 @@ impl Default for Alarm {
             ringing_since: Cell::default(),
             failures: Cell::default(),
             purged_at: Cell::default(),
+            purged_to: RefCell::default(),
         }
     }
 }
@@ -190,7 +193,6 @@ async fn sweep_all(object: &Rc<Object>) -> Result<Option<i64>, SweepFailed> {
     }
     let now = clock();
     if now - object.alarm.purged_at.get() >= PURGE_EVERY_MS {
-        object.alarm.purged_at.set(now);
         purge_all(object).await;
     }
     if more {
@@ -230,16 +232,23 @@ fn sweep_batch(object: &Rc<Object>) -> Result<bool, SweepFailed> {
     }
 }
 
-/// Deletes what has been kept for long enough. A failure is only logged: the next time will do.
+/// Deletes what has been kept for long enough, from where the last time ended, so that old tasks that stay do not keep it
+/// from the ones behind them. What one sweep leaves, the next goes on with. A failure is only logged: the next time will do.
 async fn purge_all(object: &Rc<Object>) {
-    let mut after = String::new();
+    let purged_before = object.alarm.purged_at.replace(clock());
     for _ in 0..PURGE_BATCHES_MAX {
-        match object.run(clock(), |hub| hub::purge(hub, &after)) {
-            Ok(Ok(Some(next))) => after = next,
-            Ok(Ok(None)) => return,
+        let after = object.alarm.purged_to.borrow().clone();
+        let next = match object.run(clock(), |hub| hub::purge(hub, &after)) {
+            Ok(Ok(next)) => next,
             Ok(Err(error)) => return console_error!("purging failed: {error}"),
             Err(Panicked) => return console_error!("purging panicked"),
+        };
+        let at_end = next.is_none();
+        *object.alarm.purged_to.borrow_mut() = next.unwrap_or_default();
+        if at_end {
+            return;
         }
         Delay::from(Duration::ZERO).await;
     }
+    object.alarm.purged_at.set(purged_before);
 }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use wasm_bindgen::prelude::*;
-use worker::{SqlStorage, SqlStorageValue, State, Storage};
+use worker::{SqlStorage, SqlStorageValue, State, Storage, console_error};
 
 use crate::store::database::{Database, DatabaseError, Row, RowsUsed, Value, check_storable};
 
@@ -61,7 +61,7 @@ impl Database for ObjectDatabase {
             check_storable(value)?;
             bound.push(to_sql(value));
         }
-        let cursor = self.sql.exec(sql, bound).map_err(refused)?;
+        let cursor = self.sql.exec(sql, bound).map_err(|error| logged(refused(error)))?;
         let mut rows = Vec::new();
         let mut failure = None;
         for row in cursor.raw() {
@@ -74,7 +74,10 @@ impl Database for ObjectDatabase {
             }
         }
         self.count(&cursor);
-        failure.map_or(Ok(rows), Err)
+        match failure {
+            Some(error) => Err(logged(error)),
+            None => Ok(rows),
+        }
     }
 
     fn atomically(&self, body: &mut dyn FnMut() -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
@@ -90,7 +93,7 @@ impl Database for ObjectDatabase {
         }
         match (block.failure, committed) {
             (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(refused(error.into())),
+            (None, Err(error)) => Err(logged(refused(error.into()))),
             (None, Ok(_)) => Ok(()),
         }
     }
@@ -117,6 +120,12 @@ impl Block<'_> {
         }
         Err(JsValue::from_str("rolled back"))
     }
+}
+
+/// The one place where the engine's own words are logged; callers are told only that the storage failed.
+fn logged(error: DatabaseError) -> DatabaseError {
+    console_error!("{error}");
+    error
 }
 
 fn refused(error: worker::Error) -> DatabaseError {
