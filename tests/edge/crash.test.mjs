@@ -13,6 +13,8 @@ const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 5);
 const SUBMITTERS = 3;
 const EXECUTORS = 4;
 const OPEN_MAX = 40;
+/** The share of attempts that end without a word. */
+const ABANDONED = 0.05;
 const SETTLE_MS_MAX = 60_000;
 
 /** What the clients were told, and how long they go on. */
@@ -80,6 +82,8 @@ async function work(executor, ledger) {
 
   const own = { task_id: task.id, claim_token };
   await insist(() => executor.call("heartbeat", { ...own, note: name }), goesOn);
+  // Some die on the way; the lease brings their task to another attempt.
+  if (Math.random() < ABANDONED) return true;
   const report = { ...own, status: "completed", result: name };
   const ended = await insist(() => executor.call("result", report), goesOn);
   if (ended?.status === 200) {
