@@ -29,10 +29,30 @@ pub fn json(request: &Request) -> Result<Json, Problem> {
 pub fn typed<T: DeserializeOwned>(value: &Json) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        let reason = error.into_inner().to_string();
+        let reason = in_words_of_json(&error.into_inner().to_string());
         let place = if path == "." { String::new() } else { format!("{path}: ") };
         bad_request(format!("The body does not fit this call: {place}{reason}. Mend it and send the call again."))
     })
+}
+
+/// What serde expects, without Rust's names of types, which say nothing to a caller.
+fn in_words_of_json(reason: &str) -> String {
+    let Some((found, expected)) = reason.rsplit_once(", expected ") else { return reason.to_owned() };
+    let found = match found {
+        "invalid type: null" => "null (leave the field out if you have none)",
+        "invalid type: map" => "invalid type: object",
+        "invalid type: sequence" => "invalid type: array",
+        other => other,
+    };
+    let expected = match expected {
+        "u32" => "a whole number from 0 on",
+        "f64" => "a number",
+        "a sequence" => "an array",
+        "string or map" => "a string",
+        name if name.starts_with("struct ") || name.starts_with("internally tagged enum ") => "an object",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// Databases and terminals end a text at U+0000, so none is let in.

@@ -90,6 +90,20 @@ fn every_refusal_says_what_to_do_next() {
 }
 
 #[test]
+fn a_body_that_does_not_fit_is_refused_in_words_of_json() {
+    let (world, held) = at_work();
+    let why =
+        |path: &str, body: Json| problem(&world.send(&request("POST", path, &held.key, &body)), 400, "bad_request");
+    assert!(why("/executor/claim", json!({ "wait_seconds": -1 })).contains("expected a whole number from 0 on."));
+    assert!(why("/executor/claim", json!({ "wait_seconds": null })).contains("leave the field out"));
+    assert!(why("/executor/claim", json!({ "queues": "errands" })).contains("expected an array."));
+    let beat = json!({ "task_id": held.id, "claim_token": held.token, "progress": "50%" });
+    assert!(why("/executor/heartbeat", beat).contains("expected a number."));
+    let result = json!({ "task_id": held.id, "claim_token": held.token, "status": "completed", "next": true });
+    assert!(why("/executor/result", result).contains("expected an object."));
+}
+
+#[test]
 fn a_lost_lease_says_why() {
     let (world, held) = at_work();
     let why = |world: &World| {
