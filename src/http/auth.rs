@@ -9,6 +9,10 @@ use super::route::{Access, Route};
 use crate::domain::secret;
 use crate::domain::settings::Settings;
 
+const NO_OWNER: &str = "Send the owner's token: Authorization: Bearer, then the OWNER_TOKEN of this hub.";
+const NOT_THE_OWNER: &str = "This is not the owner's token of this hub: send its OWNER_TOKEN. An executor's key (exk_…) is good \
+                             for POST /executor/claim and the other calls there only.";
+
 /// The bearer of a request.
 pub fn bearer(request: &Request) -> Option<&str> {
     let (scheme, token) = request.header("authorization")?.split_once(' ')?;
@@ -22,6 +26,11 @@ pub fn refuse(request: &Request, route: &Route, settings: &Settings) -> Option<R
         Access::Anyone => None,
         Access::Executor => match token {
             Some(token) if secret::executor_of_key(&settings.hub_secret, token).is_some() => None,
+            Some(token) if !token.starts_with("exk_") => Some(unauthorized(
+                "This is not an executor key: one begins with exk_. The owner's token and claim tokens are not for this \
+                 place. Send Authorization: Bearer exk_… ; the hub's owner has the key.",
+                "Bearer error=\"invalid_token\"".to_owned(),
+            )),
             Some(_) => Some(wrong_executor_key()),
             None => Some(unauthorized(
                 "Send your executor key: Authorization: Bearer exk_… . The hub's owner has it.",
@@ -30,8 +39,8 @@ pub fn refuse(request: &Request, route: &Route, settings: &Settings) -> Option<R
         },
         Access::Owner => match (token, &settings.owner_token) {
             (Some(token), Some(right)) if secret::equal(token, right) => None,
-            (Some(_), Some(_)) => Some(owner_challenge(request, "This token is not valid here.", true)),
-            (None, Some(_)) => Some(owner_challenge(request, "Send the owner's token as a bearer.", false)),
+            (Some(_), Some(_)) => Some(owner_challenge(request, NOT_THE_OWNER, true)),
+            (None, Some(_)) => Some(owner_challenge(request, NO_OWNER, false)),
             (_, None) => {
                 let detail = "This hub has no OWNER_TOKEN; its owner must set one (wrangler secret put OWNER_TOKEN).";
                 Some(owner_challenge(request, detail, token.is_some()))
