@@ -8,7 +8,7 @@ use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::MESSAGE_CHARS_MAX;
 use crate::domain::task::State;
 use crate::store::database::DatabaseError;
-use crate::store::events::{self, Kind, NewEvent};
+use crate::store::events::{self, Kind};
 use crate::store::tasks::{self, TaskHead};
 
 /// An answer.
@@ -76,17 +76,13 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
         let next = step(&task.life, &Event::Answered, &rules).map_err(not_asked)?;
         let (next, orders) = wakes::plan(hub, &task.id, next, &consumers)?;
         let actor = format!("submitter:{}", input.submitter);
-        let event = NewEvent {
-            task_id: &task.id,
-            previous_seq: Some(task.event_seq),
-            at: hub.now,
-            kind: Kind::Answer,
-            attempt: next.attempt,
-            actor: &actor,
-            request_key: None,
-            data: json!({ "text": input.text, "state": next.state.as_str(), "note": task.note }),
-        };
-        let seq = events::insert(hub.db, &event)?;
+        let seq = hub.record(
+            &task,
+            Kind::Answer,
+            next.attempt,
+            &actor,
+            json!({ "text": input.text, "state": next.state.as_str(), "note": task.note }),
+        )?;
         let due_at = next.due_at(hub.settings.lease_ms);
         if !tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))? {
             return Err(DatabaseError::Refused("the store refused an answer".to_owned()).into());

@@ -11,7 +11,7 @@ use crate::domain::secret;
 use crate::domain::task::{Life, State};
 use crate::domain::text::cut_bytes;
 use crate::store::database::DatabaseError;
-use crate::store::events::{self, EventRow, Kind, NewEvent};
+use crate::store::events::{self, EventRow, Kind};
 use crate::store::tasks::{self, AttemptWrites, TaskHead};
 
 /// A call that an attempt makes.
@@ -95,6 +95,10 @@ impl AttemptCall<'_> {
         }
     }
 
+    fn actor(&self) -> String {
+        format!("executor:{}", self.executor)
+    }
+
     pub(super) fn task(&self, hub: &Hub<'_>) -> Result<TaskHead, AttemptRejected> {
         let id = TaskId::parse(self.task_id).ok_or(AttemptRejected::TaskNotFound)?;
         tasks::head(hub.db, id.as_str())?.ok_or(AttemptRejected::TaskNotFound)
@@ -144,7 +148,7 @@ fn apply(
     change: &Change<'_>,
 ) -> Result<Ended, AttemptRejected> {
     let seq = match (change.record)(task, &next) {
-        Some((kind, data)) => record(hub, call, task, &next, kind, with_outcome(data, change, &next))?,
+        Some((kind, data)) => hub.record(task, kind, next.attempt, &call.actor(), with_outcome(data, change, &next))?,
         None => task.event_seq,
     };
     let due_at = next.due_at(hub.settings.lease_ms);
@@ -167,28 +171,6 @@ fn with_outcome(mut data: Json, change: &Change<'_>, next: &Life) -> Json {
     data
 }
 
-fn record(
-    hub: &Hub<'_>,
-    call: &AttemptCall<'_>,
-    task: &TaskHead,
-    next: &Life,
-    kind: Kind,
-    data: Json,
-) -> Result<i64, DatabaseError> {
-    let actor = format!("executor:{}", call.executor);
-    let event = NewEvent {
-        task_id: &task.id,
-        previous_seq: Some(task.event_seq),
-        at: hub.now,
-        kind,
-        attempt: next.attempt,
-        actor: &actor,
-        request_key: None,
-        data,
-    };
-    events::insert(hub.db, &event)
-}
-
 /// The first answer, if this very call has been made before by this very attempt.
 fn repeated(
     hub: &Hub<'_>,
@@ -207,7 +189,7 @@ fn repeated(
     if !current_token && !secret::equal(&own_token, call.claim_token) {
         return Ok(None);
     }
-    let actor = format!("executor:{}", call.executor);
+    let actor = call.actor();
     let same = |event: &EventRow| {
         event.attempt == fence.attempt && event.actor == actor && event.data["outcome"] == json!(outcome)
     };
@@ -238,9 +220,8 @@ pub(super) fn refuse(
             Refused::LeaseLost | Refused::WrongState => "lease_lost",
         };
         let brought = cut_bytes(&brought, LATE_EVIDENCE_BYTES_MAX);
-        let life = Life { attempt: call.fence().attempt, ..task.life.clone() };
         let data = json!({ "call": call.verb, "refused": code, "brought": brought });
-        let seq = record(hub, call, task, &life, Kind::Late, data)?;
+        let seq = hub.record(task, Kind::Late, call.fence().attempt, &call.actor(), data)?;
         tasks::late(hub.db, &task.id, seq)?;
     }
     Ok(rejected)

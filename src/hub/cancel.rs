@@ -9,7 +9,7 @@ use crate::domain::limits::NOTE_CHARS_MAX;
 use crate::domain::task::State;
 use crate::domain::text::cut_chars;
 use crate::store::database::DatabaseError;
-use crate::store::events::{self, Kind, NewEvent};
+use crate::store::events::Kind;
 use crate::store::tasks;
 
 /// The task is off.
@@ -58,17 +58,8 @@ pub fn cancel(hub: &Hub<'_>, submitter: &str, id: &str, reason: Option<&str>) ->
             }
         };
         let actor = format!("submitter:{submitter}");
-        let event = NewEvent {
-            task_id: id.as_str(),
-            previous_seq: Some(task.event_seq),
-            at: hub.now,
-            kind: Kind::Canceled,
-            attempt: next.attempt,
-            actor: &actor,
-            request_key: None,
-            data: json!({ "reason": reason, "note": task.note }),
-        };
-        let seq = events::insert(hub.db, &event)?;
+        let seq =
+            hub.record(&task, Kind::Canceled, next.attempt, &actor, json!({ "reason": reason, "note": task.note }))?;
         if !tasks::move_on(hub.db, &task, &next, None, seq, hub.now, (None, reason))? {
             return Err(DatabaseError::Refused("the store refused a cancellation".to_owned()).into());
         }

@@ -24,10 +24,14 @@ mod wakes;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use serde_json::Value as Json;
+
 use crate::domain::lifecycle::Rules;
 use crate::domain::settings::Settings;
 use crate::domain::task::Address;
 use crate::store::database::{Database, DatabaseError};
+use crate::store::events::{self, Kind, NewEvent};
+use crate::store::tasks::TaskHead;
 
 pub use answer::{Answer, AnswerRejected, Answered, answer};
 pub use attempt::{AttemptCall, AttemptRejected};
@@ -167,6 +171,21 @@ impl<'h> Hub<'h> {
             (Err(error), _) => Err(error.into()),
             (Ok(()), None) => Err(DatabaseError::Refused("the transaction did not run".to_owned()).into()),
         }
+    }
+
+    /// Adds an event to a task's history and returns its number, which the change of the task has to name.
+    fn record(&self, task: &TaskHead, kind: Kind, attempt: u32, actor: &str, data: Json) -> Result<i64, DatabaseError> {
+        let event = NewEvent {
+            task_id: &task.id,
+            previous_seq: Some(task.event_seq),
+            at: self.now,
+            kind,
+            attempt,
+            actor,
+            request_key: None,
+            data,
+        };
+        events::insert(self.db, &event)
     }
 
     fn rules(&self, wakes: bool) -> Rules<'_> {

@@ -13,7 +13,7 @@ use crate::domain::lifecycle::{Event, is_time, step};
 use crate::domain::limits::{PURGE_BATCH_MAX, SWEEP_BATCH_MAX};
 use crate::domain::task::{FailureCode, Life, State};
 use crate::store::database::DatabaseError;
-use crate::store::events::{self, Kind, NewEvent};
+use crate::store::events::{self, Kind};
 use crate::store::tasks::{self, TaskHead};
 
 /// A task that could not be handled is looked at again after this.
@@ -68,17 +68,7 @@ fn expire(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead) -> Result<(), D
     let next = step(&task.life, &Event::Time, &hub.rules(consumers.any_is_sent())).map_err(not_due)?;
     let (next, orders) = wakes::plan(hub, &task.id, next, &consumers)?;
     let (kind, data, error) = describe(task, &next);
-    let event = NewEvent {
-        task_id: &task.id,
-        previous_seq: Some(task.event_seq),
-        at: hub.now,
-        kind,
-        attempt: next.attempt,
-        actor: "hub",
-        request_key: None,
-        data,
-    };
-    let seq = events::insert(hub.db, &event)?;
+    let seq = hub.record(task, kind, next.attempt, "hub", data)?;
     let due_at = next.due_at(hub.settings.lease_ms);
     if !tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, (None, error))? {
         return Err(DatabaseError::Refused("the store refused the clock where the lifecycle does not".to_owned()));

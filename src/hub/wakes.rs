@@ -14,7 +14,7 @@ use crate::domain::wake::Wake;
 use crate::outbound::OutboundRequest;
 use crate::outbound::webhook::{self, WakeMessage};
 use crate::store::database::DatabaseError;
-use crate::store::events::{self, Kind, NewEvent};
+use crate::store::events::Kind;
 use crate::store::executors::{self, ExecutorRow};
 use crate::store::tasks::{self, TaskHead};
 
@@ -190,18 +190,14 @@ pub fn record_wake(hub: &Hub<'_>, order: &WakeOrder, outcome: &WakeOutcome) -> R
             WakeOutcome::Accepted | WakeOutcome::Unknown => None,
         };
         let status = next.last_wake_status.map(|status| status.as_str());
-        let event = NewEvent {
-            task_id: id,
-            previous_seq: Some(task.event_seq),
-            at: hub.now,
-            kind: Kind::Wake,
-            attempt: next.attempt,
-            actor: "hub",
-            request_key: None,
-            data: json!({ "executor": order.executor, "status": status, "detail": detail,
+        let seq = hub.record(
+            &task,
+            Kind::Wake,
+            next.attempt,
+            "hub",
+            json!({ "executor": order.executor, "status": status, "detail": detail,
                 "next_wake_at": next.next_wake_at }),
-        };
-        let seq = events::insert(hub.db, &event)?;
+        )?;
         store(hub, &task, &next, seq)?;
         effects.changed.push(id.clone());
         Ok(())
@@ -303,17 +299,7 @@ fn make_ready(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow, id: 
     let not_waiting = |_| WakeRejected::TaskNotWaiting { state: task.life.state };
     let rules = hub.rules(is_woken(hub, &task.address)?);
     let next = step(&task.life, &Event::Ready, &rules).map_err(not_waiting)?;
-    let event = NewEvent {
-        task_id: id,
-        previous_seq: Some(task.event_seq),
-        at: hub.now,
-        kind: Kind::Requeued,
-        attempt: next.attempt,
-        actor: "submitter:owner",
-        request_key: None,
-        data: json!({ "reason": "woken" }),
-    };
-    let seq = events::insert(hub.db, &event)?;
+    let seq = hub.record(&task, Kind::Requeued, next.attempt, "submitter:owner", json!({ "reason": "woken" }))?;
     let due_at = next.due_at(hub.settings.lease_ms);
     if !tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))? {
         return Err(DatabaseError::Refused("the store refused to make a waiting task ready".to_owned()).into());
