@@ -36,7 +36,7 @@ export class Program {
       stream.on("data", (data) => (this.output += data));
     }
     this.ended = new Promise((resolve) => this.process.once("exit", (code, signal) => resolve(signal ?? code)));
-    leash(this.process);
+    leash(this.process, { isLeader: true });
     context.after(() => this.killGroup());
   }
 

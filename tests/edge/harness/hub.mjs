@@ -183,9 +183,10 @@ function parsed(text) {
   }
 }
 
-/** If the test process dies, its end of the pipe closes and the child goes too. */
-export function leash(child) {
-  const dog = spawn("/bin/sh", ["-c", 'read -r _; kill -KILL "$0" 2>/dev/null', String(child.pid)], {
+/** If the test process dies, its end of the pipe closes and the child goes too, with its process group if it leads one. */
+export function leash(child, { isLeader = false } = {}) {
+  const target = isLeader ? `-${child.pid}` : String(child.pid);
+  const dog = spawn("/bin/sh", ["-c", 'read -r _; kill -s KILL -- "$0" 2>/dev/null', target], {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
