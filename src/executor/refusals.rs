@@ -1,4 +1,4 @@
-//! What an executor is told when a call changes nothing: which code, and what to do next. Exhaustive on purpose.
+//! What an executor is told to do next, above all when a call changes nothing. Exhaustive on purpose.
 
 use crate::domain::task::State;
 use crate::http::problem::{Problem, bad_request, storage_failed};
@@ -8,13 +8,17 @@ use crate::hub::{AttemptRejected, ClaimRejected};
 pub(super) fn attempt(rejected: &AttemptRejected) -> Problem {
     match rejected {
         AttemptRejected::TaskNotFound => task_not_found(),
-        AttemptRejected::LeaseLost { why } => Problem::new(
+        AttemptRejected::LeaseLost { why } => {
+            let next =
+                "Stop working on this task and discard what you have; what you sent is kept as evidence. Claim again.";
+            Problem::new(409, "lease_lost", "Lease lost", format!("{why} {next}"))
+        }
+        AttemptRejected::TokenMismatch => Problem::new(
             409,
             "lease_lost",
             "Lease lost",
-            format!(
-                "{why} Stop working on this task and discard what you have; what you sent is kept as evidence. Claim again."
-            ),
+            "You hold this task, but this is not the claim token that its claim returned. Send that token exactly as you got it. \
+             If you no longer have it, send the claim again under the same request_id.",
         ),
         AttemptRejected::Canceled => Problem::new(
             409,
@@ -66,6 +70,18 @@ pub(super) fn claim(rejected: &ClaimRejected) -> Problem {
         }
         ClaimRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
         ClaimRejected::Database(_) => storage_failed(),
+    }
+}
+
+/// What an executor does after a heartbeat.
+pub(super) fn after_beat(state: State) -> &'static str {
+    match state {
+        State::InputRequired => {
+            "A person has been asked. Go on sending heartbeats with state \"input-required\" until messages holds the answer; \
+             a heartbeat without it withdraws the question and goes on working. Or stop: the task is handed out again when it \
+             is answered."
+        }
+        _ => "Go on working, and send the next heartbeat in time.",
     }
 }
 

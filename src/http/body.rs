@@ -25,8 +25,12 @@ pub fn json(request: &Request) -> Result<Json, Problem> {
     Ok(value)
 }
 
-/// A JSON object as the type that a call takes.
+/// A JSON object as the type that a call takes. A field that is null counts as left out.
 pub fn typed<T: DeserializeOwned>(value: &Json) -> Result<T, Problem> {
+    let mut value = value.clone();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+    }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let reason = in_words_of_json(&error.into_inner().to_string());

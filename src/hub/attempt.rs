@@ -39,6 +39,8 @@ pub enum AttemptRejected {
         /// What is the case instead, as a sentence.
         why: &'static str,
     },
+    /// The caller holds the task, and sent another token than the one of its claim.
+    TokenMismatch,
     /// The task was canceled.
     Canceled,
     /// The task is completed or failed.
@@ -240,6 +242,12 @@ fn explain(hub: &Hub<'_>, task: &TaskHead, call: &AttemptCall<'_>, refused: Refu
         }
         Refused::LeaseLost if fence.attempt != 0 && fence.attempt < life.attempt => {
             "The claim token is of an earlier attempt; the task has been claimed again since."
+        }
+        Refused::LeaseLost
+            if life.is_held(hub.now)
+                && life.claim.as_ref().is_some_and(|claim| claim.token_hash != fence.token_hash) =>
+        {
+            return AttemptRejected::TokenMismatch;
         }
         Refused::LeaseLost if life.claim.as_ref().is_none_or(|claim| claim.token_hash != fence.token_hash) => {
             "The claim token is not the one that the claim returned."

@@ -124,7 +124,7 @@ pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected
         };
         match &plan.address {
             Some(address) if !consumers.is_empty() => create(hub, effects, input, (&plan, &hash), address, &consumers),
-            _ => Err(no_consumer(hub, plan.address.as_ref())?),
+            _ => Err(no_consumer(hub, input)?),
         }
     })
 }
@@ -278,15 +278,15 @@ fn create(
     Ok(Submitted { id: id.to_string(), state: life.state, existed: false })
 }
 
-fn no_consumer(hub: &Hub<'_>, address: Option<&Address>) -> Result<SubmitRejected, DatabaseError> {
+fn no_consumer(hub: &Hub<'_>, input: &Submit) -> Result<SubmitRejected, DatabaseError> {
     let all = executors::all(hub.db, EXECUTORS_MAX)?;
     let mut queues: Vec<String> = all.iter().flat_map(|executor| executor.queues.clone()).collect();
     queues.sort();
     queues.dedup();
-    let asked = match address {
-        None => "no executor and no queue that could exist".to_owned(),
-        Some(Address::Executor(name)) => format!("the executor {name}"),
-        Some(Address::Queue(name)) => format!("the queue {name}"),
+    let asked = match (&input.executor, &input.queue) {
+        (Some(name), _) => format!("the executor \"{name}\""),
+        (None, Some(name)) => format!("the queue \"{name}\""),
+        (None, None) => "neither an executor nor a queue".to_owned(),
     };
     let executors = all.into_iter().map(|executor| executor.name).collect();
     Ok(SubmitRejected::NoConsumer { asked, executors, queues })

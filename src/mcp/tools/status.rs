@@ -135,7 +135,8 @@ fn attention(status: &HubStatus) -> Vec<String> {
             None => "has not been seen".to_owned(),
         };
         let remedy = if executor.wake.is_sent() { "wake_executor calls it." } else { "It only polls: is it running?" };
-        format!("{ready} tasks wait for {name}, which {seen}. {remedy}")
+        let tasks = if ready == 1 { "1 task waits".to_owned() } else { format!("{ready} tasks wait") };
+        format!("{tasks} for {name}, which {seen}. {remedy}")
     };
     status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told).collect()
 }

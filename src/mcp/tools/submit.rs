@@ -162,8 +162,8 @@ fn no_consumer(asked: &str, executors: &[String], queues: &[String]) -> ToolErro
             .to_owned()
     } else {
         format!(
-            "Nobody would do this task: you asked for {}, which this hub does not have. Executors: {}. Queues: {}. Call \
-             submit_task again with one of these as executor or as queue.",
+            "Nobody would do this task: you named {}. This hub has the executors {}, and the queues {}. Call submit_task \
+             again with one of these as executor or as queue.",
             shorten(asked, 100),
             names(executors),
             names(queues),

@@ -95,11 +95,11 @@ fn a_task_that_nobody_would_do_is_refused_with_the_names_there_are() {
         executors: vec!["ant".to_owned(), "bot".to_owned()],
         queues: vec!["ops".to_owned(), "slow".to_owned()],
     };
-    assert_eq!(submit(&world, &task_for("cat")), Err(names("the executor cat")));
-    assert_eq!(submit(&world, &task_in("fast")), Err(names("the queue fast")));
+    assert_eq!(submit(&world, &task_for("cat")), Err(names("the executor \"cat\"")));
+    assert_eq!(submit(&world, &task_in("fast")), Err(names("the queue \"fast\"")));
     let nowhere = Submit { executor: None, ..task_for("") };
-    assert_eq!(submit(&world, &nowhere), Err(names("no executor and no queue that could exist")));
-    assert_eq!(submit(&world, &task_for("No Name!")), Err(names("no executor and no queue that could exist")));
+    assert_eq!(submit(&world, &nowhere), Err(names("neither an executor nor a queue")));
+    assert_eq!(submit(&world, &task_for("No Name!")), Err(names("the executor \"No Name!\"")));
     assert!(submit(&world, &task_in("slow")).is_ok());
 }
 

@@ -103,7 +103,7 @@ fn nobody_would_do_it() {
         [json!({ "executor": "nobody" }), json!({ "queue": "nothing" }), json!({ "executor": "No Name!" }), json!({})]
     {
         let text = refused(&world, "submit_task", task(address), "no_consumer");
-        assert!(text.contains("Executors: nas.") && text.contains("Queues: quick, slow."), "{text}");
+        assert!(text.contains("the executors nas, and the queues quick, slow."), "{text}");
     }
     refused(&world, "submit_task", task(json!({ "executor": "nas", "queue": "slow" })), "invalid_arguments");
     let text = refused(&World::new(), "submit_task", task(json!({ "executor": "nas" })), "no_consumer");

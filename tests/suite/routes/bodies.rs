@@ -85,7 +85,7 @@ fn a_field_of_a_wrong_type_is_named() {
         ("heartbeat", "progress", json!("half")),
         ("heartbeat", "state", json!("WORKING")),
         ("heartbeat", "state", json!("completed")),
-        ("heartbeat", "task_id", json!(null)),
+        ("heartbeat", "task_id", json!(7)),
         ("result", "status", json!("done")),
         ("result", "retryable", json!("yes")),
         ("result", "external_actions", json!({})),

@@ -75,7 +75,7 @@ fn every_refusal_says_what_to_do_next() {
     assert!(problem(&call("heartbeat", unknown), 404, "task_not_found").contains("task_id"));
     assert!(problem(&call("heartbeat", json!({ "task_id": "nonsense" })), 404, "task_not_found").contains("t_"));
     let wrong = json!({ "claim_token": "clm_1.wrong" });
-    assert!(problem(&call("heartbeat", wrong), 409, "lease_lost").contains("Claim again."));
+    assert!(problem(&call("heartbeat", wrong), 409, "lease_lost").contains("send the claim again"));
 
     world.does("heartbeat", &held, json!({ "question": "Which?" }));
     assert!(problem(&call("release", json!({})), 409, "not_working").contains("send a heartbeat"));
@@ -95,7 +95,7 @@ fn a_body_that_does_not_fit_is_refused_in_words_of_json() {
     let why =
         |path: &str, body: Json| problem(&world.send(&request("POST", path, &held.key, &body)), 400, "bad_request");
     assert!(why("/executor/claim", json!({ "wait_seconds": -1 })).contains("expected a whole number from 0 on."));
-    assert!(why("/executor/claim", json!({ "wait_seconds": null })).contains("leave the field out"));
+    assert!(why("/executor/claim", json!({ "queues": [null] })).contains("leave the field out"));
     assert!(why("/executor/claim", json!({ "queues": "errands" })).contains("expected an array."));
     let beat = json!({ "task_id": held.id, "claim_token": held.token, "progress": "50%" });
     assert!(why("/executor/heartbeat", beat).contains("expected a number."));
@@ -193,4 +193,59 @@ fn a_wait_has_a_limit() {
     let detail = problem(&world.send(&claim(&key, json!({ "wait_seconds": 26 }))), 400, "bad_request");
     assert!(detail.starts_with("wait_seconds"), "{detail}");
     assert_eq!(world.send(&claim(&key, json!({ "wait_seconds": 0 }))).status, 204);
+}
+
+#[test]
+fn a_question_that_asks_nothing_blocks_nobody() {
+    let (world, held) = at_work();
+    for blank in ["", "  \n"] {
+        for (call, body) in [
+            ("heartbeat", json!({ "task_id": held.id, "claim_token": held.token, "question": blank })),
+            (
+                "result",
+                json!({ "task_id": held.id, "claim_token": held.token, "status": "blocked", "question": blank }),
+            ),
+        ] {
+            let (status, answer) = world.call("POST", &format!("/executor/{call}"), &held.key, body);
+            assert_eq!((status, &answer["code"]), (400, &json!("bad_request")), "{answer}");
+            assert!(answer["detail"].as_str().unwrap().contains("leave it out"), "{answer}");
+        }
+    }
+    assert_eq!(world.state(&held.id).as_str(), "working");
+}
+
+#[test]
+fn a_field_that_is_null_counts_as_left_out() {
+    let world = World::new();
+    let key = world.executor("bot", &[]);
+    let id = world.submit(&task_for("bot"));
+    let all_null = json!({ "request_id": null, "queues": null, "wait_seconds": null });
+    let (status, claim) = world.call("POST", "/executor/claim", &key, all_null);
+    assert_eq!(status, 200, "{claim}");
+    let body = json!({
+        "task_id": id, "claim_token": claim["claim_token"], "status": "completed", "result": "done", "data": null,
+        "error": null, "retryable": null, "external_actions": null, "question": null, "next": null,
+    });
+    let (status, ended) = world.call("POST", "/executor/result", &key, body);
+    assert_eq!(status, 200, "{ended}");
+}
+
+#[test]
+fn a_mistyped_token_of_a_living_claim_does_not_say_that_the_work_is_lost() {
+    let (world, held) = at_work();
+    let mistyped = format!("{}x", &held.token[..held.token.len() - 1]);
+    let body = json!({ "task_id": held.id, "claim_token": mistyped });
+    let (status, answer) = world.call("POST", "/executor/heartbeat", &held.key, body);
+    assert_eq!((status, &answer["code"]), (409, &json!("lease_lost")), "{answer}");
+    assert!(answer["detail"].as_str().unwrap().contains("exactly as you got it"), "{answer}");
+    assert!(!answer["detail"].as_str().unwrap().contains("discard"), "{answer}");
+}
+
+#[test]
+fn a_heartbeat_that_waits_for_an_answer_is_told_how_to_wait_on() {
+    let (world, held) = at_work();
+    let body = json!({ "task_id": held.id, "claim_token": held.token, "question": "Which?" });
+    let (_, beat) = world.call("POST", "/executor/heartbeat", &held.key, body);
+    assert_eq!(beat["state"], json!("input-required"));
+    assert!(beat["next"].as_str().unwrap().contains("withdraws the question"), "{beat}");
 }
