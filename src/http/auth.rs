@@ -39,11 +39,11 @@ pub fn refuse(request: &Request, route: &Route, settings: &Settings) -> Option<R
         },
         Access::Owner => match (token, &settings.owner_token) {
             (Some(token), Some(right)) if secret::equal(token, right) => None,
-            (Some(_), Some(_)) => Some(owner_challenge(request, NOT_THE_OWNER, true)),
-            (None, Some(_)) => Some(owner_challenge(request, NO_OWNER, false)),
+            (Some(_), Some(_)) => Some(owner_challenge(request, settings, NOT_THE_OWNER, true)),
+            (None, Some(_)) => Some(owner_challenge(request, settings, NO_OWNER, false)),
             (_, None) => {
                 let detail = "This hub has no OWNER_TOKEN; its owner must set one (wrangler secret put OWNER_TOKEN).";
-                Some(owner_challenge(request, detail, token.is_some()))
+                Some(owner_challenge(request, settings, detail, token.is_some()))
             }
         },
     }
@@ -57,8 +57,9 @@ pub fn wrong_executor_key() -> Response {
 }
 
 /// RFC 6750: no `error` where no credential was sent. RFC 9728: where the client finds out how to get one.
-fn owner_challenge(request: &Request, detail: &str, token_was_sent: bool) -> Response {
+fn owner_challenge(request: &Request, settings: &Settings, detail: &str, token_was_sent: bool) -> Response {
     let error = if token_was_sent { "error=\"invalid_token\", " } else { "" };
-    let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", request.origin);
+    let origin = settings.public_url.as_ref().unwrap_or(&request.origin);
+    let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
     unauthorized(detail, format!("Bearer {error}resource_metadata=\"{metadata}\""))
 }

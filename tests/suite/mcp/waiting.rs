@@ -47,6 +47,18 @@ fn it_waits_for_a_change_of_this_task() {
 }
 
 #[test]
+fn what_waits_for_the_executors_own_user_is_waited_for() {
+    let world = World::new();
+    let key = world.executor("nas", &[]);
+    let id = submit(&world, "nas");
+    let claimed = claim(&world, &key);
+    attempt(&world, &key, &claimed, "heartbeat", json!({ "state": "input-required" }));
+    waits(&world, &get(&id, 25));
+    attempt(&world, &key, &claimed, "heartbeat", json!({ "question": "Which?" }));
+    assert_eq!(answers(&world, &get(&id, 25))["waiting_on"], "submitter");
+}
+
+#[test]
 fn it_answers_when_the_time_is_over() {
     let world = World::new();
     world.executor("nas", &[]);

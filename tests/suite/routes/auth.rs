@@ -86,6 +86,13 @@ fn a_revoked_key_stops_at_once() {
 }
 
 #[test]
+fn a_challenge_names_the_public_url() {
+    let world = World::with(&[("PUBLIC_URL", "https://public.example")]);
+    let (_, challenge) = refused(&world, &with_header("POST", "/mcp", None));
+    assert!(challenge.contains("\"https://public.example/.well-known/oauth-protected-resource/mcp\""), "{challenge}");
+}
+
+#[test]
 fn the_owner_needs_the_owners_token() {
     let world = World::new();
     let key = world.executor("bot", &[]);

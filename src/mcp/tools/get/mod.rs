@@ -9,7 +9,7 @@ use super::view;
 use crate::domain::ids::TaskId;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::domain::limits::TASK_WAIT_SECONDS_MAX;
-use crate::domain::task::{Lane, State};
+use crate::domain::task::{Lane, WaitingOn};
 use crate::http::message::{Topic, Wait};
 use crate::hub::{self, ExecutorView, Hub, TaskSummary};
 use crate::mcp::answer::{Given, ToolError, given};
@@ -85,7 +85,8 @@ fn wait(caller: &Caller<'_>, input: &Input) -> Result<Option<Wait>, ToolError> {
             Wait { until, on: Topic::Task(id), since: revision }
         }
     };
-    let asks = life.state == State::InputRequired && life.answered_at.is_none();
+    // What waits for the executor's own user is nothing that the caller could answer.
+    let asks = life.waiting_on == Some(WaitingOn::Submitter) && life.answered_at.is_none();
     let is_news = revision != wait.since || life.state.is_terminal() || asks;
     Ok((!is_news && caller.hub.now() < wait.until).then_some(wait))
 }
