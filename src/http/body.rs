@@ -5,6 +5,10 @@ use serde_json::Value as Json;
 
 use super::message::Request;
 use super::problem::{Problem, bad_request};
+use crate::domain::text::shorten;
+
+/// Characters of what was found in a body that its refusal repeats.
+const FOUND_CHARS_MAX: usize = 120;
 
 /// The body as JSON. An empty one is `{}`, and the content type does not matter, so that a bare `curl -d` works.
 pub fn json(request: &Request) -> Result<Json, Problem> {
@@ -32,21 +36,24 @@ pub fn typed<T: DeserializeOwned>(value: &Json) -> Result<T, Problem> {
         fields.retain(|_, field| !field.is_null());
     }
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
+        let path = shorten(&error.path().to_string(), FOUND_CHARS_MAX);
         let reason = in_words_of_json(&error.into_inner().to_string());
         let place = if path == "." { String::new() } else { format!("{path}: ") };
         bad_request(format!("The body does not fit this call: {place}{reason}. Mend it and send the call again."))
     })
 }
 
-/// What serde expects, without Rust's names of types, which say nothing to a caller.
+/// What serde expects, without Rust's names of types, which say nothing to a caller, and without the text that it found,
+/// which may be a credential in the wrong place or a megabyte long.
 fn in_words_of_json(reason: &str) -> String {
-    let Some((found, expected)) = reason.rsplit_once(", expected ") else { return reason.to_owned() };
+    let Some((found, expected)) = reason.rsplit_once(", expected ") else { return shorten(reason, FOUND_CHARS_MAX) };
     let found = match found {
-        "invalid type: null" => "null (leave the field out if you have none)",
-        "invalid type: map" => "invalid type: object",
-        "invalid type: sequence" => "invalid type: array",
-        other => other,
+        "invalid type: null" => "it is null: leave the field out, or send what it takes".to_owned(),
+        "invalid type: map" => "invalid type: object".to_owned(),
+        "invalid type: sequence" => "invalid type: array".to_owned(),
+        text if text.starts_with("invalid type: string ") => "invalid type: string".to_owned(),
+        word if word.starts_with("unknown variant ") => "unknown word".to_owned(),
+        other => shorten(other, FOUND_CHARS_MAX),
     };
     let expected = match expected {
         "u32" => "a whole number from 0 on",

@@ -5,7 +5,11 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::domain::text::shorten;
 use crate::http::message::Response;
+
+/// Characters of what a caller sent that an error repeats.
+const REPEATED_CHARS_MAX: usize = 200;
 
 const PARSE_ERROR: i32 = -32_700;
 const INVALID_REQUEST: i32 = -32_600;
@@ -62,7 +66,8 @@ impl RpcError {
 
     /// A header and the body disagree, or the header is absent.
     pub fn header_mismatch(header: &str, found: Option<&str>, body: &str) -> Self {
-        let found = found.unwrap_or("(missing)");
+        let found = shorten(found.unwrap_or("(missing)"), REPEATED_CHARS_MAX);
+        let body = shorten(body, REPEATED_CHARS_MAX);
         let message = format!("Header mismatch: {header} is {found}, but {body}");
         let data = json!({ "mismatch": { "header": found, "body": body } });
         Self { data: Some(data), ..Self::new(400, HEADER_MISMATCH, message) }
@@ -70,6 +75,7 @@ impl RpcError {
 
     /// The envelope names a revision that this hub does not speak.
     pub fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
+        let requested = shorten(requested, REPEATED_CHARS_MAX);
         let message = format!("Unsupported protocol version: {requested}. Supported: {}", supported.join(", "));
         let data = json!({ "supported": supported, "requested": requested });
         Self { data: Some(data), ..Self::new(400, UNSUPPORTED_VERSION, message) }
@@ -77,7 +83,7 @@ impl RpcError {
 
     /// There is no such method in this era.
     pub fn method_not_found(status: u16, method: &str) -> Self {
-        let method = crate::domain::text::shorten(method, 100);
+        let method = shorten(method, 100);
         Self::new(status, METHOD_NOT_FOUND, format!("Method not found: {method}"))
     }
 
