@@ -3,6 +3,7 @@
 
 mod commands;
 mod docs;
+mod fuzz;
 mod lifecycle;
 mod mcp;
 mod migrations;
