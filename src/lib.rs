@@ -13,6 +13,7 @@
 
 pub mod domain;
 pub mod executor;
+pub mod faults;
 pub mod hooks;
 pub mod http;
 pub mod hub;

@@ -16,6 +16,7 @@
 use super::retry;
 use super::settings::Settings;
 use super::task::{Claim, FailureCode, Life, State, WaitingOn, WakeStatus};
+use crate::faults::{self, Fault};
 
 /// What an attempt presents with everything it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +161,10 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
     let next = life.clone();
     let now = rules.now;
     match (life.state, event) {
+        (Completed | Failed, Event::Cancel) if faults::is_on(Fault::TerminalCanceled) => {
+            Ok(end(next, Canceled, None, now))
+        }
+        (Completed, Event::Completed(_)) if faults::is_on(Fault::SecondOutcome) => Ok(next),
         (Canceled, _) => Err(Refused::Canceled),
         (Completed | Failed, _) => Err(Refused::AlreadyFinished),
 
@@ -174,7 +179,7 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
         (Submitted | Dispatched, Event::WakeCoalesced { sent_at }) => Ok(wake_coalesced(next, *sent_at, rules)),
         (Submitted | Dispatched, Event::WakeEnded(status)) => Ok(wake_ended(next, *status, rules)),
         (Submitted | Dispatched, Event::Claim { executor, token_hash }) => {
-            if next.deadline_at.is_some_and(|at| at <= now) {
+            if next.deadline_at.is_some_and(|at| at <= now) && !faults::is_on(Fault::DeadlineUnseen) {
                 return Err(Refused::WrongState);
             }
             Ok(claim(next, executor, token_hash, rules))
@@ -236,11 +241,11 @@ fn by_time(next: Life, rules: &Rules<'_>) -> Result<Life, Refused> {
         let given_up = next.is_silent(now, rules.settings.lease_ms) || reached(next.input_expires_at);
         return if given_up { Ok(ready(next, rules, now)) } else { Err(Refused::WrongState) };
     }
-    if reached(next.input_expires_at) {
+    if reached(next.input_expires_at) && !faults::is_on(Fault::InputLimitUnseen) {
         return Ok(end(next, State::Failed, Some(FailureCode::InputTimeout), now));
     }
     if reached(next.lease_expires_at) {
-        let failures = next.failures + 1;
+        let failures = next.failures + u32::from(!faults::is_on(Fault::ExpiryIsFree));
         let next = Life { failures, ..next };
         return Ok(if failures < next.max_attempts {
             ready(next, rules, now)
@@ -323,7 +328,7 @@ fn block(life: Life, on: WaitingOn, rules: &Rules<'_>) -> Life {
 
 /// An attempt that is alive has at least one more lease to come for its answer, wherever the limit stood.
 fn answered(life: Life, rules: &Rules<'_>) -> Life {
-    if life.is_silent(rules.now, rules.settings.lease_ms) {
+    if life.is_silent(rules.now, rules.settings.lease_ms) && !faults::is_on(Fault::SilentKeepsClaim) {
         return ready(life, rules, rules.now);
     }
     let input_expires_at = life.input_expires_at.max(Some(rules.now + rules.settings.lease_ms + 1));
@@ -333,7 +338,7 @@ fn answered(life: Life, rules: &Rules<'_>) -> Life {
 fn spend(life: Life, jitter: u8, rules: &Rules<'_>) -> Life {
     let failures = life.failures + 1;
     let life = Life { failures, ..life };
-    if failures < life.max_attempts {
+    if failures < life.max_attempts + u32::from(faults::is_on(Fault::BudgetOneMore)) {
         let visible_at = rules.now + retry::failure_backoff_ms(failures, jitter);
         wait(life, WaitingOn::Time, Some(visible_at))
     } else {
@@ -346,7 +351,7 @@ fn wake_sent(life: Life, rules: &Rules<'_>) -> Life {
     let lost_at = rules.now + rules.settings.wake_timeout_ms + super::limits::WAKE_RECORD_GRACE_MS;
     let wake_attempts = life.wake_attempts + 1;
     Life {
-        next_wake_at: Some(lost_at),
+        next_wake_at: Some(lost_at).filter(|_| !faults::is_on(Fault::LostWakeForgotten)),
         wake_attempts,
         last_wake_at: Some(rules.now),
         last_wake_status: Some(WakeStatus::Sent),

@@ -1,5 +1,7 @@
 //! How long things wait before they are tried again.
 
+use crate::faults::{self, Fault};
+
 /// Waits between wakes that were not accepted: 1 min, 5 min, 15 min, then 1 h (design §7).
 const WAKE_BACKOFF_MS: [i64; 4] = [60_000, 300_000, 900_000, 3_600_000];
 /// The first wait after a retryable failure; it doubles with every further failure.
@@ -17,6 +19,7 @@ pub fn wake_backoff_ms(attempts: u32) -> i64 {
 /// by `jitter` (0 to 255), so that tasks that failed together do not come back together.
 pub fn failure_backoff_ms(failures: u32, jitter: u8) -> i64 {
     let doublings = failures.clamp(1, 20) - 1;
-    let wait = (FAILURE_BACKOFF_MS << doublings).min(FAILURE_BACKOFF_MS_MAX);
+    let wait_max = if faults::is_on(Fault::BackoffZero) { 0 } else { FAILURE_BACKOFF_MS_MAX };
+    let wait = (FAILURE_BACKOFF_MS << doublings).min(wait_max);
     wait + wait * i64::from(jitter) / (5 * 256)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::ids::{is_executor_name, is_queue_name};
+use crate::faults::{self, Fault};
 
 /// Where a task stands. The names are A2A's where A2A has one (design §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -344,7 +345,8 @@ impl Life {
 
     /// Whether the attempt that holds it may still act: neither its lease, nor its wait for input, nor the deadline is over.
     pub fn is_held(&self, now: i64) -> bool {
-        let in_time = |at: Option<i64>| at.is_none_or(|at| now < at);
+        let grace_ms = i64::from(faults::is_on(Fault::LeaseInclusive));
+        let in_time = |at: Option<i64>| at.is_none_or(|at| now < at + grace_ms);
         self.state.lane() == Some(Lane::Held)
             && in_time(self.lease_expires_at)
             && in_time(self.input_expires_at)
@@ -358,7 +360,7 @@ impl Life {
             _ => None,
         };
         let timers = [
-            self.deadline_at.filter(|_| !self.state.is_terminal()),
+            self.deadline_at.filter(|_| !self.state.is_terminal() && !faults::is_on(Fault::DeadlineNotDue)),
             self.lease_expires_at,
             self.input_expires_at,
             silent_at,

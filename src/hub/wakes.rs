@@ -11,6 +11,7 @@ use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::WAKES_PER_ROUND_MAX;
 use crate::domain::task::{Address, Lane, Life, State, WaitingOn, WakeStatus};
 use crate::domain::wake::Wake;
+use crate::faults::{self, Fault};
 use crate::outbound::OutboundRequest;
 use crate::outbound::webhook::{self, WakeMessage};
 use crate::store::database::DatabaseError;
@@ -122,9 +123,11 @@ pub(super) fn plan(
 /// When the wake was sent that covers this executor: recent, not refused, and no claim since.
 fn covered_at(hub: &Hub<'_>, executor: &ExecutorRow) -> Option<i64> {
     let sent_at = executor.last_wake_at?;
-    let recent = hub.now - sent_at < hub.settings.wake_coalesce_ms;
+    let covers_ms = hub.settings.wake_coalesce_ms + i64::from(faults::is_on(Fault::CoalesceOneMore));
+    let recent = hub.now - sent_at < covers_ms;
     let refused = executor.last_wake_status.as_deref() == Some(WakeStatus::Rejected.as_str());
     let claimed_since = executor.last_claim_at.is_some_and(|at| at >= sent_at);
+    let refused = refused && !faults::is_on(Fault::RefusedWakeCovers);
     (recent && !refused && !claimed_since).then_some(sent_at)
 }
 

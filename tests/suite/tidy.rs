@@ -19,10 +19,10 @@ const FOREIGN: [&str; 2] = ["futures_util", "LazyLock"];
 
 /// What each module may name of the crate: itself and what stands left of it.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("domain", &["domain"]),
+    ("domain", &["domain", "faults"]),
     ("outbound", &["domain", "outbound"]),
     ("store", &["domain", "store"]),
-    ("hub", &["domain", "store", "outbound", "hub", "hooks"]),
+    ("hub", &["domain", "store", "outbound", "hub", "hooks", "faults"]),
     ("executor", &["domain", "store", "hub", "http", "executor"]),
     ("owner", &["domain", "store", "hub", "http", "owner"]),
     ("mcp", &["domain", "store", "hub", "http", "mcp"]),

@@ -9,7 +9,7 @@ use crate::support::NativeDatabase;
 
 const ROW: &str =
     "SELECT state, attempt, failures, claimed_by, lease_expires_at, input_expires_at, visible_at, error_code,
-  result, due_at, deadline_at, next_wake_at, heard_at, answered_at FROM tasks WHERE id = ?1";
+  result, due_at, deadline_at, next_wake_at, heard_at, answered_at, last_wake_status, wake_attempts FROM tasks WHERE id = ?1";
 
 /// Where the model believes a task stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +94,8 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct WakeLog {
     pub sent_at: Option<i64>,
+    /// Its outcome is known; a later one of the same moment does not count.
+    pub ended: bool,
     pub refused: bool,
     pub claimed_at: Option<i64>,
 }
@@ -104,12 +106,14 @@ pub struct Auditor {
     /// Ids of those that are not over.
     pub open: BTreeSet<String>,
     pub wakes: BTreeMap<String, WakeLog>,
+    /// Executors that are woken, by address.
+    woken: BTreeMap<String, Vec<String>>,
     settings: Settings,
 }
 
 impl Auditor {
     pub fn new(settings: Settings) -> Self {
-        Self { tasks: BTreeMap::new(), open: BTreeSet::new(), wakes: BTreeMap::new(), settings }
+        Self { tasks: BTreeMap::new(), open: BTreeSet::new(), wakes: BTreeMap::new(), woken: BTreeMap::new(), settings }
     }
 
     /// A task was taken in.
@@ -281,13 +285,57 @@ impl Auditor {
 
     /// A wake was ordered: no other covers it.
     pub fn wake_ordered(&mut self, executor: &str, now: i64, forced: bool) {
-        let coalesce_ms = self.settings.wake_coalesce_ms;
+        let covered = self.wakes.get(executor).is_some_and(|log| self.covers(log, now));
         let log = self.wakes.entry(executor.to_owned()).or_default();
-        let covered = log.sent_at.is_some_and(|at| {
-            now - at < coalesce_ms && !log.refused && log.claimed_at.is_none_or(|claimed| claimed < at)
-        });
         assert!(forced || !covered, "a wake of {executor} was sent although another covers it");
-        *log = WakeLog { sent_at: Some(now), refused: false, claimed_at: log.claimed_at };
+        *log = WakeLog { sent_at: Some(now), ended: false, refused: false, claimed_at: log.claimed_at };
+    }
+
+    /// An executor is woken for its own tasks and for those of its queues.
+    pub fn is_woken(&mut self, executor: &str, queues: &[String]) {
+        for address in std::iter::once(format!("@{executor}")).chain(queues.iter().cloned()) {
+            self.woken.entry(address).or_default().push(executor.to_owned());
+        }
+    }
+
+    /// Whom a task that becomes claimable at this address wakes.
+    pub fn owed(&self, address: &str, now: i64) -> Vec<String> {
+        let covered = |executor: &String| self.wakes.get(executor).is_some_and(|log| self.covers(log, now));
+        self.woken.get(address).into_iter().flatten().filter(|executor| !covered(executor)).cloned().collect()
+    }
+
+    /// Whether a claim and a wake of the same moment leave open which came first.
+    pub fn is_undecided(&self, executor: &str) -> bool {
+        self.wakes.get(executor).is_some_and(|log| log.sent_at.is_some() && log.sent_at == log.claimed_at)
+    }
+
+    fn covers(&self, log: &WakeLog, now: i64) -> bool {
+        let coalesce_ms = self.settings.wake_coalesce_ms;
+        log.sent_at.is_some_and(|at| {
+            now - at < coalesce_ms && !log.refused && log.claimed_at.is_none_or(|claimed| claimed < at)
+        })
+    }
+
+    /// The executor whose wake ends first to cover others, and when.
+    pub fn cover_ends(&self, now: i64) -> Option<(String, i64)> {
+        let covering = self.wakes.iter().filter(|(_, log)| self.covers(log, now));
+        let ends =
+            covering.filter_map(|(name, log)| Some((name.clone(), log.sent_at? + self.settings.wake_coalesce_ms)));
+        ends.min_by_key(|(_, at)| *at)
+    }
+
+    /// Whether the clock has something to do.
+    pub fn is_due(&self, now: i64) -> bool {
+        let lease_ms = self.settings.lease_ms;
+        self.open_tasks().any(|(_, task)| {
+            let timer = match task.standing {
+                Standing::Waiting(until) | Standing::Working(until) => Some(until),
+                Standing::Input { until, heard_at, answered: true } => Some(until.min(heard_at + lease_ms + 1)),
+                Standing::Input { until, .. } => Some(until),
+                _ => None,
+            };
+            timer.is_some_and(|at| at <= now) || task.deadline_at.is_some_and(|at| at <= now)
+        })
     }
 
     /// Forgets tasks that the hub may have purged.
@@ -323,6 +371,11 @@ impl Auditor {
         }
         if matches!(known.standing, Standing::Working(_) | Standing::Input { .. }) {
             assert_eq!(text(3), known.holder, "{id} is held by another executor");
+        }
+        if known.standing == Standing::Ready && self.woken.contains_key(&known.address) && number(11).is_none() {
+            let given_up = text(14).as_deref() == Some("given_up");
+            let tried = number(15) >= Some(i64::from(self.settings.wake_attempts_max));
+            assert!(given_up && tried, "{id} will never be woken, and was not given up: {known:?}");
         }
         let silent_at = number(13).and(number(12)).map(|at| at + self.settings.lease_ms + 1);
         let open_deadline = number(10).filter(|_| !known.standing.is_over());

@@ -10,6 +10,9 @@
 
 mod auditor;
 mod chance;
+#[cfg(feature = "test-faults")]
+mod faults;
+mod probe;
 mod workload;
 
 use workload::{Tally, Workload};

@@ -6,17 +6,22 @@ use std::collections::VecDeque;
 use serde_json::{Value as Json, json};
 use taskhub::domain::settings::Settings;
 use taskhub::domain::wake::{Wake, WakeAuth};
+use taskhub::faults::{Fault, is_on};
 use taskhub::hub::{
     Answer, AnswerRejected, AttemptCall, AttemptRejected, CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer,
     Effects, Heartbeat, Hub, Outcome, Presence, Release, Report, RetryRejected, Submit, SubmitRejected, WakeOrder,
     WakeOutcome, When, addresses, answer, cancel, claim, create_executor, defer, heartbeat, purge, record_wake,
     release, report, retry_task, submit, sweep, wake_executor,
 };
+use taskhub::store::database::{Database, Value};
 use taskhub::store::executors::{ExecutorRow, by_name};
 use taskhub::store::migrate::migrate;
 
 use super::auditor::{Auditor, Known, Standing, Verb, Verdict};
 use super::chance::Chance;
+#[cfg(feature = "test-faults")]
+use super::faults::FaultyDatabase;
+use super::probe::write_under_stale_claims;
 use crate::support::{NativeDatabase, settings};
 
 /// Open tasks at which submitters hold back.
@@ -26,6 +31,9 @@ const CLAIMS_MAX: usize = 6;
 /// Everything is compared after so many steps.
 const AUDIT_EVERY: u64 = 1_000;
 const TRACE_MAX: usize = 4_000;
+/// The alarm may be late, but within so many steps what is due has been swept.
+const OVERDUE_STEPS_MAX: u32 = 100;
+const DAY_MS: i64 = 86_400_000;
 const QUEUES: [&str; 3] = ["errands", "builds", "mail"];
 
 /// How an executor behaves.
@@ -120,6 +128,15 @@ pub struct Workload {
     tally: Tally,
     trace: VecDeque<String>,
     counter: u64,
+    /// Whether the latest command met a failure that was asked for.
+    injected: bool,
+    /// Whether it left an event.
+    recorded: bool,
+    /// The newest event so far.
+    newest: i64,
+    /// Steps since something is due.
+    overdue: u32,
+    is_quiet: bool,
 }
 
 impl Workload {
@@ -142,6 +159,11 @@ impl Workload {
             tally: Tally::default(),
             trace: VecDeque::new(),
             counter: 0,
+            injected: false,
+            recorded: false,
+            newest: 0,
+            overdue: 0,
+            is_quiet: false,
         };
         world.people();
         world
@@ -149,6 +171,12 @@ impl Workload {
 
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// A complaint is expected and is not printed.
+    #[cfg(feature = "test-faults")]
+    pub fn be_quiet(&mut self) {
+        self.is_quiet = true;
     }
 
     fn people(&mut self) {
@@ -167,6 +195,9 @@ impl Workload {
                 wake,
             };
             let created = self.command(|hub| create_executor(hub, &input)).0.expect("an executor is created");
+            if created.executor.wake["adapter"] == "webhook" {
+                self.auditor.is_woken(&input.name, &input.queues);
+            }
             self.agents.push(Agent { row: created.executor, temper, held: VecDeque::new(), lost: None });
         }
     }
@@ -190,6 +221,9 @@ impl Workload {
 
     /// The seed, the step, and the last things that happened to the task that the complaint names.
     fn confess(&self, step: u64, panic: &(dyn std::any::Any + Send)) {
+        if self.is_quiet {
+            return;
+        }
         let complaint = panic.downcast_ref::<String>().cloned().unwrap_or_default();
         let id = complaint.find("t_").and_then(|start| complaint.get(start..start + 28)).unwrap_or("");
         let (seed, steps) = (self.seed, step + 1);
@@ -236,6 +270,19 @@ impl Workload {
         assert!(self.auditor.open.is_empty(), "left hanging: {:?}", self.auditor.open);
         let owed = "SELECT id FROM tasks WHERE due_at IS NOT NULL OR lane IS NOT NULL";
         assert!(self.db.rows(owed).is_empty(), "something is still due in a hub where all is over");
+        self.silence();
+    }
+
+    /// After the retention nothing is left but the number of the newest event.
+    fn silence(&mut self) {
+        self.now.set(self.now.get() + self.settings.retention_ms + DAY_MS);
+        let mut after = String::new();
+        while let Some(next) = self.command_without_failure(|hub| purge(hub, &after)).0.expect("the database works") {
+            after = next;
+        }
+        self.auditor.purged(self.now.get());
+        let left = self.db.rows("SELECT id FROM tasks");
+        assert!(left.is_empty() && self.auditor.tasks.is_empty(), "kept beyond the retention: {left:?}");
     }
 
     fn step(&mut self) {
@@ -255,6 +302,29 @@ impl Workload {
         if self.alarm.get().is_some_and(|at| at <= self.now.get()) && self.chance.percent(70) {
             self.ring();
         }
+        if self.chance.percent(5)
+            && let Some(id) = self.some_task(true)
+        {
+            let now = self.now.get();
+            self.with_database(|db| write_under_stale_claims(db, &id, now));
+        }
+        self.overdue = if self.auditor.is_due(self.now.get()) { self.overdue + 1 } else { 0 };
+        assert!(self.overdue < OVERDUE_STEPS_MAX, "something is overdue for {} steps", self.overdue);
+    }
+
+    /// What stands between the hub and its tables; where faults can be switched on, those of the database.
+    fn with_database<T>(&self, body: impl FnOnce(&dyn Database) -> T) -> T {
+        #[cfg(feature = "test-faults")]
+        return body(&FaultyDatabase(&self.db));
+        #[cfg(not(feature = "test-faults"))]
+        body(&self.db)
+    }
+
+    /// A command failed because of the database: only ever where that was asked for.
+    fn failure(&mut self, error: &dyn std::fmt::Debug) {
+        assert!(!self.recorded, "a command that failed has left an event: {error:?}");
+        assert!(self.injected, "nobody asked for a failure: {error:?}");
+        self.tally.failures += 1;
     }
 
     fn note(&mut self, line: String) {
@@ -274,13 +344,20 @@ impl Workload {
     }
 
     fn command_without_failure<T>(&mut self, body: impl FnOnce(&Hub<'_>) -> T) -> (T, Effects) {
-        let hub =
-            Hub::new(&self.db, &self.settings, &self.presence, &self.chance, self.now.get(), "https://hub.example");
-        let answer = body(&hub);
-        self.db.fail_in(None);
-        let mut effects = hub.take_effects();
-        let due = hub.next_due().expect("the next timer can be read");
-        if let Some(due) = due
+        let now = self.now.get();
+        let armed = self.db.is_to_fail();
+        let (answer, mut effects, due, pending) = self.with_database(|db| {
+            let hub = Hub::new(db, &self.settings, &self.presence, &self.chance, now, "https://hub.example");
+            let answer = body(&hub);
+            let pending = self.db.call_off();
+            (answer, hub.take_effects(), hub.next_due().expect("the next timer can be read"), pending)
+        });
+        self.injected = armed && !pending;
+        let before = self.newest;
+        self.number_events();
+        self.recorded = self.newest > before;
+        let due = due.map(|at| if is_on(Fault::AlarmLate) { at + 1_800_000 } else { at });
+        if let Some(due) = due.filter(|_| !is_on(Fault::AlarmNotSet))
             && self.alarm.get().is_none_or(|at| due < at)
         {
             self.alarm.set(Some(due));
@@ -294,6 +371,29 @@ impl Workload {
         (answer, effects)
     }
 
+    /// Who follows the events by number must not miss one, so no number is used twice.
+    fn number_events(&mut self) {
+        let row = self.db.execute("SELECT coalesce(max(seq), 0) FROM task_events", &[]).expect("it can be read").pop();
+        let Some([Value::Integer(newest)]) = row.as_deref() else { panic!("no number: {row:?}") };
+        assert!(*newest >= self.newest, "event numbers fall from {} to {newest}", self.newest);
+        self.newest = *newest;
+    }
+
+    /// A task has just become claimable, or not: exactly those are woken whom no other wake covers.
+    fn woken(&mut self, id: &str, address: &str, is_ready: bool, effects: &Effects) {
+        let mut owed = if is_ready { self.auditor.owed(address, self.now.get()) } else { Vec::new() };
+        let mut ordered: Vec<String> = effects.wakes.iter().map(|order| order.executor.clone()).collect();
+        for list in [&mut owed, &mut ordered] {
+            list.retain(|executor| !self.auditor.is_undecided(executor));
+            list.sort();
+        }
+        assert_eq!(
+            ordered, owed,
+            "{id}: wakes were ordered (left) for others than those to whom they are owed (right)"
+        );
+        self.ordered(effects, false);
+    }
+
     fn ordered(&mut self, effects: &Effects, forced: bool) {
         for order in &effects.wakes {
             self.auditor.wake_ordered(&order.executor, order.ordered_at, forced);
@@ -304,9 +404,59 @@ impl Workload {
         self.auditor.check_task(&self.db, id);
     }
 
-    fn time_passes(&mut self) {
+    /// A wake ends to cover others at this very moment, and another task comes for the same executor.
+    fn cover_ends(&mut self) {
+        let Some((name, at)) = self.auditor.cover_ends(self.now.get()) else { return };
+        self.now.set(at);
+        if self.auditor.open.len() < OPEN_MAX {
+            self.submit_to(Some(name), None);
+        }
+    }
+
+    /// The deadline of a claimable task is there, and an executor asks before the alarm rings.
+    fn deadline_comes(&mut self) {
+        let ready = self.auditor.tasks.values().filter(|task| task.standing == Standing::Ready);
+        let Some(at) = ready.filter_map(|task| task.deadline_at).min() else { return };
+        self.now.set(self.now.get().max(at));
+        for index in 0..self.agents.len() {
+            self.claim(index, false);
+        }
+    }
+
+    /// A question is at its limit, or its attempt has been silent for too long when the answer comes.
+    fn question_ends(&mut self) {
         let lease_ms = self.settings.lease_ms;
-        let ms = match self.chance.below(10) {
+        let asks = |id: &String| match self.auditor.tasks[id].standing {
+            Standing::Input { until, heard_at, .. } => Some((until, heard_at + lease_ms + 1)),
+            _ => None,
+        };
+        let Some((until, silent_at)) = self.auditor.open.iter().find_map(asks) else { return };
+        if self.chance.percent(50) {
+            self.now.set(self.now.get().max(until));
+        } else {
+            self.now.set(self.now.get().max(silent_at));
+            self.answer();
+        }
+    }
+
+    /// Days of silence, after which the purge may come before everything else.
+    fn leap(&mut self) {
+        self.now.set(self.now.get() + DAY_MS + self.chance.below(DAY_MS as u64) as i64);
+        if self.chance.percent(50) {
+            self.purge();
+        }
+    }
+
+    fn time_passes(&mut self) {
+        match self.chance.below(400) {
+            0..=1 => return self.leap(),
+            2..=21 => return self.deadline_comes(),
+            22..=41 => return self.question_ends(),
+            _ => {}
+        }
+        let lease_ms = self.settings.lease_ms;
+        let ms = match self.chance.below(11) {
+            10 => return self.cover_ends(),
             0..=4 => self.chance.below(2_000) as i64,
             5..=7 => self.chance.below(lease_ms as u64 / 2) as i64,
             8 => self.chance.below(lease_ms as u64 * 2) as i64,
@@ -323,13 +473,17 @@ impl Workload {
         if self.chance.percent(15) && !self.submits.is_empty() {
             return self.submit_again();
         }
-        self.counter += 1;
-        let to_queue = self.chance.percent(60);
-        let (executor, queue) = if to_queue {
-            (None, Some((*self.chance.pick(&QUEUES)).to_owned()))
+        if self.chance.percent(60) {
+            let queue = (*self.chance.pick(&QUEUES)).to_owned();
+            self.submit_to(None, Some(queue));
         } else {
-            (Some(self.chance.pick(&self.agents).row.name.clone()), None)
-        };
+            let executor = self.chance.pick(&self.agents).row.name.clone();
+            self.submit_to(Some(executor), None);
+        }
+    }
+
+    fn submit_to(&mut self, executor: Option<String>, queue: Option<String>) {
+        self.counter += 1;
         let input = Submit {
             submitter: (*self.chance.pick(&["owner", "claude"])).to_owned(),
             title: format!("task {}", self.counter),
@@ -350,17 +504,16 @@ impl Workload {
         match answer {
             Ok(submitted) => {
                 assert!(!submitted.existed, "{} existed before it was submitted", submitted.id);
-                self.ordered(&effects, false);
-                self.born(&submitted.id, &input);
+                self.born(&submitted.id, &input, &effects);
                 self.submits.push_back((input, submitted.id.clone()));
                 self.submits.truncate(50);
             }
-            Err(SubmitRejected::Database(_)) => self.tally.failures += 1,
+            Err(SubmitRejected::Database(error)) => self.failure(&error),
             Err(other) => panic!("a right submission was refused: {other:?}"),
         }
     }
 
-    fn born(&mut self, id: &str, input: &Submit) {
+    fn born(&mut self, id: &str, input: &Submit, effects: &Effects) {
         let now = self.now.get();
         let at = |when: Option<When>| match when {
             Some(When::In(seconds)) => Some(now + seconds * 1000),
@@ -372,6 +525,7 @@ impl Workload {
             (None, Some(queue)) => queue.clone(),
             (None, None) => unreachable!("every task has an address"),
         };
+        self.woken(id, &address, input.not_before.is_none(), effects);
         let known = Known {
             standing: at(input.not_before).map_or(Standing::Ready, Standing::Waiting),
             address,
@@ -399,21 +553,19 @@ impl Workload {
             return;
         }
         let differs = self.chance.percent(20);
-        let elsewhere = !differs && self.chance.percent(10);
+        let elsewhere = !differs && self.chance.percent(20);
         if differs {
             input.title.push('!');
         }
         if elsewhere {
             // Another submitter's key of the same name is another key.
-            input.submitter = "somebody-else".to_owned();
-            input.idempotency_key = input.idempotency_key.map(|key| format!("{key}-{}", self.tally.steps));
+            input.submitter = format!("submitter-{}", self.tally.steps);
         }
         let (answer, effects) = self.command(|hub| submit(hub, &input));
         match answer {
             Ok(submitted) if elsewhere => {
                 assert_ne!(submitted.id, id, "a key is scoped by its submitter");
-                self.ordered(&effects, false);
-                self.born(&submitted.id, &input);
+                self.born(&submitted.id, &input, &effects);
             }
             Ok(submitted) => {
                 assert!(!differs, "{id} was returned for another body");
@@ -421,7 +573,7 @@ impl Workload {
                 self.check(&id);
             }
             Err(SubmitRejected::IdempotencyConflict { task_id }) => assert!(differs && task_id == id),
-            Err(SubmitRejected::Database(_)) => self.tally.failures += 1,
+            Err(SubmitRejected::Database(error)) => self.failure(&error),
             Err(other) => panic!("a repeated submission was refused: {other:?}"),
         }
     }
@@ -514,8 +666,8 @@ impl Workload {
                 assert!(!alive, "{task_id}: a living claim was called ended");
                 return;
             }
-            Err(ClaimRejected::Database(_)) => {
-                self.tally.failures += 1;
+            Err(ClaimRejected::Database(error)) => {
+                self.failure(&error);
                 self.agents[index].lost = Some((request_id, expected.flatten()));
                 return;
             }
@@ -533,6 +685,8 @@ impl Workload {
             }
             Some(None) | None => {
                 self.tally.claims += 1;
+                let working = self.auditor.working(&executor.name);
+                assert!(working < 3, "{} works on more than 3 tasks", executor.name);
                 self.auditor.claimed(&held.task, &executor.name, held.attempt, &places, now);
             }
         }
@@ -554,6 +708,7 @@ impl Workload {
         let brought = brought(verb, held);
         let sent = brought.to_string();
         let verdict = self.auditor.judge(&id, &executor, held.attempt, verb, &sent, now);
+        let before = self.version(&id);
         let call = |brought| AttemptCall {
             executor: &executor,
             task_id: &held.task,
@@ -564,8 +719,8 @@ impl Workload {
         let (answer, effects) = self.command(|hub| act(hub, &call(&brought), verb, &sent));
         self.note(format!("{id} {verb:?} by {executor} in attempt {}: {verdict:?} / {answer:?}", held.attempt));
         match (verdict, &answer) {
-            (_, Err(AttemptRejected::Database(_))) => {
-                self.tally.failures += 1;
+            (_, Err(AttemptRejected::Database(error))) => {
+                self.failure(&error);
                 if self.auditor.tasks.contains_key(&id) {
                     self.check(&id);
                 }
@@ -580,7 +735,10 @@ impl Workload {
                     _ => {}
                 }
             }
-            (Verdict::Repeated, Ok(_)) => self.tally.repeated += 1,
+            (Verdict::Repeated, Ok(_)) => {
+                self.tally.repeated += 1;
+                assert_eq!(before, self.version(&id), "{id}: {verb:?} was repeated and changed something");
+            }
             (Verdict::LeaseLost, Err(AttemptRejected::LeaseLost { .. }))
             | (Verdict::Canceled, Err(AttemptRejected::Canceled))
             | (Verdict::AlreadyFinished, Err(AttemptRejected::AlreadyFinished)) => self.tally.late += 1,
@@ -589,6 +747,12 @@ impl Workload {
             (expected, got) => panic!("{id}: {verb:?} must be {expected:?}, the hub says {got:?}"),
         }
         self.check(&id);
+    }
+
+    /// What rises with every change of a task.
+    fn version(&self, id: &str) -> Vec<Vec<Value>> {
+        let sql = "SELECT revision, event_seq FROM tasks WHERE id = ?1";
+        self.db.execute(sql, &[id.into()]).expect("a task can be read")
     }
 
     fn some_task(&self, among_open: bool) -> Option<String> {
@@ -612,7 +776,7 @@ impl Workload {
                 self.tally.canceled += 1;
             }
             Err(CancelRejected::AlreadyFinished { .. }) => assert!(over.is_over(), "{id} is not over"),
-            Err(CancelRejected::Database(_)) => self.tally.failures += 1,
+            Err(CancelRejected::Database(error)) => self.failure(&error),
             Err(CancelRejected::TaskNotFound) => panic!("{id} was acknowledged and is lost"),
         }
         self.check(&id);
@@ -638,12 +802,14 @@ impl Workload {
         match answer {
             Ok(_) => {
                 assert!(asked, "{id} was answered and had not asked");
-                self.ordered(&effects, false);
                 self.auditor.answered(&id, self.now.get());
+                let known = &self.auditor.tasks[&id];
+                let (address, is_ready) = (known.address.clone(), known.standing == Standing::Ready);
+                self.woken(&id, &address, is_ready, &effects);
                 self.tally.answers += 1;
             }
             Err(AnswerRejected::NotAsked { .. }) => assert!(!asked, "{id} asked, and its answer was refused"),
-            Err(AnswerRejected::Database(_)) => self.tally.failures += 1,
+            Err(AnswerRejected::Database(error)) => self.failure(&error),
             Err(other) => panic!("{id}: a right answer was refused: {other:?}"),
         }
         self.check(&id);
@@ -660,7 +826,6 @@ impl Workload {
             Ok(submitted) if submitted.existed => {}
             Ok(submitted) => {
                 assert!(old.standing.is_over(), "{id} is retried and not over");
-                self.ordered(&effects, false);
                 let (executor, queue) = match old.address.strip_prefix('@') {
                     Some(name) => (Some(name.to_owned()), None),
                     None => (None, Some(old.address.clone())),
@@ -672,11 +837,11 @@ impl Workload {
                     max_attempts: Some(old.max_attempts),
                     ..Submit::default()
                 };
-                self.born(&submitted.id, &input);
+                self.born(&submitted.id, &input, &effects);
             }
             Err(RetryRejected::NotFinished { .. }) => assert!(!old.standing.is_over(), "{id} is over"),
-            Err(RetryRejected::Database(_) | RetryRejected::Submit(SubmitRejected::Database(_))) => {
-                self.tally.failures += 1;
+            Err(RetryRejected::Database(error) | RetryRejected::Submit(SubmitRejected::Database(error))) => {
+                self.failure(&error);
             }
             Err(other) => panic!("{id}: a right retry was refused: {other:?}"),
         }
@@ -711,11 +876,12 @@ impl Workload {
         match answer {
             Ok(()) => {
                 let log = self.auditor.wakes.entry(order.executor.clone()).or_default();
-                if matches!(outcome, WakeOutcome::Rejected(_)) && log.sent_at == Some(order.ordered_at) {
-                    log.refused = true;
+                if log.sent_at == Some(order.ordered_at) && !log.ended {
+                    log.ended = true;
+                    log.refused = matches!(outcome, WakeOutcome::Rejected(_));
                 }
             }
-            Err(_) => self.tally.failures += 1,
+            Err(error) => self.failure(&error),
         }
         if let Some(id) = &order.task_id
             && self.auditor.tasks.contains_key(id)
@@ -779,8 +945,8 @@ impl Workload {
             match self.command(|hub| purge(hub, &after)).0 {
                 Ok(Some(next)) => after = next,
                 Ok(None) => break,
-                Err(_) => {
-                    self.tally.failures += 1;
+                Err(error) => {
+                    self.failure(&error);
                     break;
                 }
             }

@@ -66,6 +66,11 @@ impl NativeDatabase {
         self.by_panic.set(true);
     }
 
+    /// Whether a failure is to come.
+    pub fn is_to_fail(&self) -> bool {
+        self.fail_in.get().is_some()
+    }
+
     /// Calls off a failure that has not come, and says whether it was still to come.
     pub fn call_off(&self) -> bool {
         self.by_panic.set(false);
