@@ -133,3 +133,16 @@ fn no_name_in_a_path_breaks_a_call() {
         rules::is_plain(&fuzzed.send(&request(method, &all[which.index(all.len())], &headers, vec![])));
     });
 }
+
+/// Data of an executor comes out as it went in: also deep ones, and numbers to their last digit.
+#[test]
+fn data_survive_their_storage() {
+    let fuzzed = Fuzzed::new();
+    let numbers = proptest::collection::vec(any::<f64>(), 0..20);
+    check(60, &(numbers, 0_usize..120), |(numbers, levels)| {
+        let sent = json!({ "numbers": numbers, "deep": super::shapes::deep(levels) });
+        let more = json!({ "checkpoint": sent });
+        fuzzed.world.does("heartbeat", &fuzzed.held, more);
+        assert_eq!(fuzzed.world.detail(&fuzzed.held.id).full.checkpoint, Some(sent));
+    });
+}
