@@ -8,7 +8,11 @@ pub struct Chance(Cell<u64>);
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        Self(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        // Mixed first: the states of neighbouring seeds must not lie in the order in which `next` takes them, or every world
+        // would be the one before it, begun one number later.
+        let chance = Self(Cell::new(seed));
+        let state = chance.next();
+        Self(Cell::new(state))
     }
 
     pub fn next(&self) -> u64 {
