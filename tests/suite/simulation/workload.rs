@@ -657,9 +657,9 @@ impl Workload {
                 let task = &self.auditor.tasks.get(&held.task);
                 let alive = task.is_some_and(|task| {
                     task.attempt == held.attempt
+                        && task.deadline_at.is_none_or(|at| now < at)
                         && match task.standing {
-                            Standing::Working(until) => now < until,
-                            Standing::Input { .. } => true,
+                            Standing::Working(until) | Standing::Input { until, .. } => now < until,
                             _ => false,
                         }
                 });
