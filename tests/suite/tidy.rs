@@ -7,10 +7,6 @@ use crate::support::rust_sources;
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Files that may be longer, each for a reason.
-const LONG_FILES: &[(&str, &str)] =
-    &[("tests/suite/simulation/workload.rs", "one world and all who act in it; its parts share everything")];
-
 /// Words that say nothing, or something else here (design §2).
 const WORDS: [&str; 9] = ["job", "jobs", "lock", "worker", "manager", "util", "utils", "helper", "common"];
 
@@ -94,8 +90,7 @@ fn files_have_a_size_that_can_be_read() {
     for directory in ["src", "tests"] {
         for (path, source) in rust_sources(directory) {
             let lines = source.lines().count();
-            let is_excused = LONG_FILES.iter().any(|(excused, _)| *excused == path);
-            assert!(lines <= FILE_LINES_MAX || is_excused, "{path} has {lines} lines");
+            assert!(lines <= FILE_LINES_MAX, "{path} has {lines} lines");
         }
     }
 }

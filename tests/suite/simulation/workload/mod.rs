@@ -1,0 +1,472 @@
+//! What happens in the world, chosen by chance.
+
+mod executors;
+mod outside;
+mod submitters;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use serde_json::{Value as Json, json};
+use taskhub::domain::settings::Settings;
+use taskhub::domain::wake::{Wake, WakeAuth};
+use taskhub::faults::{Fault, is_on};
+use taskhub::hub::{
+    Answer, AnswerRejected, AttemptCall, AttemptRejected, CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer,
+    Effects, Heartbeat, Hub, Outcome, Presence, Release, Report, RetryRejected, Submit, SubmitRejected, WakeOrder,
+    WakeOutcome, When, addresses, answer, cancel, claim, create_executor, defer, heartbeat, purge, record_wake,
+    release, report, retry_task, submit, sweep, wake_executor,
+};
+use taskhub::store::database::{Database, Value};
+use taskhub::store::executors::{ExecutorRow, by_name};
+use taskhub::store::migrate::migrate;
+
+use crate::simulation::auditor::{Auditor, Known, Standing, Verb, Verdict};
+use crate::simulation::chance::Chance;
+#[cfg(feature = "test-faults")]
+use crate::simulation::faults::FaultyDatabase;
+use crate::simulation::probe::write_under_stale_claims;
+use crate::support::{NativeDatabase, settings};
+
+/// Open tasks at which submitters hold back.
+const OPEN_MAX: usize = 60;
+/// Claims that an executor remembers, the zombies' old ones included.
+const CLAIMS_MAX: usize = 6;
+/// Everything is compared after so many steps.
+const AUDIT_EVERY: u64 = 1_000;
+const TRACE_MAX: usize = 4_000;
+/// The alarm may be late, but within so many steps what is due has been swept.
+const OVERDUE_STEPS_MAX: u32 = 100;
+const DAY_MS: i64 = 86_400_000;
+const QUEUES: [&str; 3] = ["errands", "builds", "mail"];
+
+/// How an executor behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Temper {
+    Prompt,
+    Slow,
+    Crashing,
+    Zombie,
+    Doubling,
+    Lossy,
+    Asking,
+    Deferring,
+    Releasing,
+}
+
+const TEMPERS: [Temper; 9] = [
+    Temper::Prompt,
+    Temper::Slow,
+    Temper::Crashing,
+    Temper::Zombie,
+    Temper::Doubling,
+    Temper::Lossy,
+    Temper::Asking,
+    Temper::Deferring,
+    Temper::Releasing,
+];
+
+#[derive(Clone, Debug)]
+struct Held {
+    task: String,
+    attempt: u32,
+    token: String,
+}
+
+struct Agent {
+    row: ExecutorRow,
+    temper: Temper,
+    held: VecDeque<Held>,
+    /// A claim whose answer was lost, asked for again under the same id; and what the hub had answered.
+    lost: Option<(String, Option<Held>)>,
+}
+
+/// What the world has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub steps: u64,
+    pub submitted: u64,
+    pub claims: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub canceled: u64,
+    pub late: u64,
+    pub repeated: u64,
+    pub wakes: u64,
+    pub answers: u64,
+    pub failures: u64,
+    pub restarts: u64,
+    pub purged: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.submitted += other.submitted;
+        self.claims += other.claims;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.canceled += other.canceled;
+        self.late += other.late;
+        self.repeated += other.repeated;
+        self.wakes += other.wakes;
+        self.answers += other.answers;
+        self.failures += other.failures;
+        self.restarts += other.restarts;
+        self.purged += other.purged;
+    }
+}
+
+pub struct Workload {
+    seed: u64,
+    chance: Chance,
+    db: NativeDatabase,
+    settings: Settings,
+    presence: Presence,
+    now: Cell<i64>,
+    alarm: Cell<Option<i64>>,
+    agents: Vec<Agent>,
+    in_flight: Vec<WakeOrder>,
+    submits: VecDeque<(Submit, String)>,
+    auditor: Auditor,
+    tally: Tally,
+    trace: VecDeque<String>,
+    counter: u64,
+    /// Whether the latest command met a failure that was asked for.
+    injected: bool,
+    /// Whether it left an event.
+    recorded: bool,
+    /// The newest event so far.
+    newest: i64,
+    /// Steps since something is due.
+    overdue: u32,
+    is_quiet: bool,
+}
+
+impl Workload {
+    pub fn new(seed: u64) -> Self {
+        let settings = settings(&[("RETENTION_DAYS", "1"), ("INPUT_TIMEOUT_SECONDS", "3600")]);
+        let db = NativeDatabase::in_memory();
+        migrate(&db).expect("a fresh database migrates");
+        let mut world = Self {
+            seed,
+            chance: Chance::new(seed),
+            db,
+            auditor: Auditor::new(settings.clone()),
+            settings,
+            presence: Presence::default(),
+            now: Cell::new(1_800_000_000_000),
+            alarm: Cell::new(None),
+            agents: Vec::new(),
+            in_flight: Vec::new(),
+            submits: VecDeque::new(),
+            tally: Tally::default(),
+            trace: VecDeque::new(),
+            counter: 0,
+            injected: false,
+            recorded: false,
+            newest: 0,
+            overdue: 0,
+            is_quiet: false,
+        };
+        world.people();
+        world
+    }
+
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// A complaint is expected and is not printed.
+    #[cfg(feature = "test-faults")]
+    pub fn be_quiet(&mut self) {
+        self.is_quiet = true;
+    }
+
+    fn people(&mut self) {
+        for (index, temper) in TEMPERS.into_iter().enumerate() {
+            let wake = if index % 2 == 0 {
+                Wake::Poll {}
+            } else {
+                let url = format!("https://bot-{index}.example/wake");
+                Wake::Webhook { url, auth: WakeAuth::None {}, body: None }
+            };
+            let queues = QUEUES.iter().enumerate().filter(|(queue, _)| (index + queue) % 2 == 0);
+            let input = CreateExecutor {
+                name: format!("bot-{index}"),
+                queues: queues.map(|(_, name)| (*name).to_owned()).collect(),
+                max_concurrent: Some(3),
+                wake,
+            };
+            let created = self.command(|hub| create_executor(hub, &input)).0.expect("an executor is created");
+            if created.executor.wake["adapter"] == "webhook" {
+                self.auditor.is_woken(&input.name, &input.queues);
+            }
+            self.agents.push(Agent { row: created.executor, temper, held: VecDeque::new(), lost: None });
+        }
+    }
+
+    /// Runs so many steps.
+    pub fn run(&mut self, steps: u64) {
+        for step in 0..steps {
+            self.tally.steps += 1;
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                self.step();
+                if step % AUDIT_EVERY == 0 {
+                    self.auditor.check_all(&self.db);
+                }
+            }));
+            if let Err(panic) = failed {
+                self.confess(step, &panic);
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+
+    /// The seed, the step, and the last things that happened to the task that the complaint names.
+    fn confess(&self, step: u64, panic: &(dyn std::any::Any + Send)) {
+        if self.is_quiet {
+            return;
+        }
+        let complaint = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        let id = complaint.find("t_").and_then(|start| complaint.get(start..start + 28)).unwrap_or("");
+        let (seed, steps) = (self.seed, step + 1);
+        eprintln!("simulation: seed {seed} failed at step {step}; replay: scripts/sim --seed {seed} --steps {steps}");
+        let about = self.trace.iter().filter(|line| id.is_empty() || line.contains(id));
+        let lines: Vec<&String> = about.collect();
+        for line in lines.iter().skip(lines.len().saturating_sub(40)) {
+            eprintln!("  {line}");
+        }
+    }
+
+    /// Faults stop, executors are prompt, receivers accept: everything must come to an end or wait for a named reason.
+    pub fn settle(&mut self) {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.settle_down()));
+        if let Err(panic) = outcome {
+            self.confess(self.tally.steps, &panic);
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn settle_down(&mut self) {
+        for agent in &mut self.agents {
+            agent.temper = Temper::Prompt;
+            agent.held.clear();
+            agent.lost = None;
+        }
+        for _ in 0..2_000 {
+            if self.auditor.open.is_empty() {
+                break;
+            }
+            while let Some(order) = self.in_flight.pop() {
+                self.wake_ends(&order, &WakeOutcome::Accepted);
+            }
+            for index in 0..self.agents.len() {
+                self.claim(index, false);
+                while let Some(held) = self.agents[index].held.pop_front() {
+                    self.attempt(index, &held, &Verb::Complete);
+                }
+            }
+            self.now.set(self.now.get() + 60_000);
+            self.ring();
+        }
+        self.auditor.check_all(&self.db);
+        assert!(self.auditor.open.is_empty(), "left hanging: {:?}", self.auditor.open);
+        let owed = "SELECT id FROM tasks WHERE due_at IS NOT NULL OR lane IS NOT NULL";
+        assert!(self.db.rows(owed).is_empty(), "something is still due in a hub where all is over");
+        self.silence();
+    }
+
+    /// After the retention nothing is left but the number of the newest event.
+    fn silence(&mut self) {
+        self.now.set(self.now.get() + self.settings.retention_ms + DAY_MS);
+        let mut after = String::new();
+        while let Some(next) = self.command_without_failure(|hub| purge(hub, &after)).0.expect("the database works") {
+            after = next;
+        }
+        self.auditor.purged(self.now.get());
+        let left = self.db.rows("SELECT id FROM tasks");
+        assert!(left.is_empty() && self.auditor.tasks.is_empty(), "kept beyond the retention: {left:?}");
+    }
+
+    fn step(&mut self) {
+        match self.chance.below(100) {
+            0..=11 => self.time_passes(),
+            12..=29 => self.submit(),
+            30..=79 => self.executor(),
+            80..=83 => self.cancel(),
+            84..=87 => self.answer(),
+            88..=89 => self.retry(),
+            90 => self.wake_executor(),
+            91..=95 => self.receiver(),
+            96 => self.restart(),
+            97 => self.purge(),
+            _ => self.alarm_by_chance(),
+        }
+        if self.alarm.get().is_some_and(|at| at <= self.now.get()) && self.chance.percent(70) {
+            self.ring();
+        }
+        if self.chance.percent(5)
+            && let Some(id) = self.some_task(true)
+        {
+            let now = self.now.get();
+            self.with_database(|db| write_under_stale_claims(db, &id, now));
+        }
+        self.overdue = if self.auditor.is_due(self.now.get()) { self.overdue + 1 } else { 0 };
+        assert!(self.overdue < OVERDUE_STEPS_MAX, "something is overdue for {} steps", self.overdue);
+    }
+
+    /// What stands between the hub and its tables; where faults can be switched on, those of the database.
+    fn with_database<T>(&self, body: impl FnOnce(&dyn Database) -> T) -> T {
+        #[cfg(feature = "test-faults")]
+        return body(&FaultyDatabase(&self.db));
+        #[cfg(not(feature = "test-faults"))]
+        body(&self.db)
+    }
+
+    /// A command failed because of the database: only ever where that was asked for.
+    fn failure(&mut self, error: &dyn std::fmt::Debug) {
+        assert!(!self.recorded, "a command that failed has left an event: {error:?}");
+        assert!(self.injected, "nobody asked for a failure: {error:?}");
+        self.tally.failures += 1;
+    }
+
+    fn note(&mut self, line: String) {
+        if self.trace.len() == TRACE_MAX {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(format!("{} {line}", self.now.get()));
+    }
+
+    /// Runs one command as the object does: then the alarm follows, and the wakes are on their way. Sometimes the database
+    /// fails in the middle of it.
+    fn command<T>(&mut self, body: impl FnOnce(&Hub<'_>) -> T) -> (T, Effects) {
+        if self.tally.steps > 0 && self.chance.percent(3) {
+            self.db.fail_in(Some(self.chance.below(8) as u32));
+        }
+        self.command_without_failure(body)
+    }
+
+    fn command_without_failure<T>(&mut self, body: impl FnOnce(&Hub<'_>) -> T) -> (T, Effects) {
+        let now = self.now.get();
+        let armed = self.db.is_to_fail();
+        let (answer, mut effects, due, pending) = self.with_database(|db| {
+            let hub = Hub::new(db, &self.settings, &self.presence, &self.chance, now, "https://hub.example");
+            let answer = body(&hub);
+            let pending = self.db.call_off();
+            (answer, hub.take_effects(), hub.next_due().expect("the next timer can be read"), pending)
+        });
+        self.injected = armed && !pending;
+        let before = self.newest;
+        self.number_events();
+        self.recorded = self.newest > before;
+        let due = due.map(|at| if is_on(Fault::AlarmLate) { at + 1_800_000 } else { at });
+        if let Some(due) = due.filter(|_| !is_on(Fault::AlarmNotSet))
+            && self.alarm.get().is_none_or(|at| due < at)
+        {
+            self.alarm.set(Some(due));
+        }
+        for order in &effects.wakes {
+            self.tally.wakes += 1;
+            assert!(order.request.body.contains("wake"), "a wake has its own body");
+        }
+        self.in_flight.append(&mut effects.wakes.clone());
+        effects.wakes.shrink_to_fit();
+        (answer, effects)
+    }
+
+    /// Who follows the events by number must not miss one, so no number is used twice.
+    fn number_events(&mut self) {
+        let row = self.db.execute("SELECT coalesce(max(seq), 0) FROM task_events", &[]).expect("it can be read").pop();
+        let Some([Value::Integer(newest)]) = row.as_deref() else { panic!("no number: {row:?}") };
+        assert!(*newest >= self.newest, "event numbers fall from {} to {newest}", self.newest);
+        self.newest = *newest;
+    }
+
+    /// A task has just become claimable, or not: exactly those are woken whom no other wake covers.
+    fn woken(&mut self, id: &str, address: &str, is_ready: bool, effects: &Effects) {
+        let mut owed = if is_ready { self.auditor.owed(address, self.now.get()) } else { Vec::new() };
+        let mut ordered: Vec<String> = effects.wakes.iter().map(|order| order.executor.clone()).collect();
+        for list in [&mut owed, &mut ordered] {
+            list.retain(|executor| !self.auditor.is_undecided(executor));
+            list.sort();
+        }
+        assert_eq!(
+            ordered, owed,
+            "{id}: wakes were ordered (left) for others than those to whom they are owed (right)"
+        );
+        self.ordered(effects, false);
+    }
+
+    fn ordered(&mut self, effects: &Effects, forced: bool) {
+        for order in &effects.wakes {
+            self.auditor.wake_ordered(&order.executor, order.ordered_at, forced);
+        }
+    }
+
+    fn check(&mut self, id: &str) {
+        self.auditor.check_task(&self.db, id);
+    }
+
+    /// A wake ends to cover others at this very moment, and another task comes for the same executor.
+    fn cover_ends(&mut self) {
+        let Some((name, at)) = self.auditor.cover_ends(self.now.get()) else { return };
+        self.now.set(at);
+        if self.auditor.open.len() < OPEN_MAX {
+            self.submit_to(Some(name), None);
+        }
+    }
+
+    /// The deadline of a claimable task is there, and an executor asks before the alarm rings.
+    fn deadline_comes(&mut self) {
+        let ready = self.auditor.tasks.values().filter(|task| task.standing == Standing::Ready);
+        let Some(at) = ready.filter_map(|task| task.deadline_at).min() else { return };
+        self.now.set(self.now.get().max(at));
+        for index in 0..self.agents.len() {
+            self.claim(index, false);
+        }
+    }
+
+    /// A question is at its limit, or its attempt has been silent for too long when the answer comes.
+    fn question_ends(&mut self) {
+        let lease_ms = self.settings.lease_ms;
+        let asks = |id: &String| match self.auditor.tasks[id].standing {
+            Standing::Input { until, heard_at, .. } => Some((until, heard_at + lease_ms + 1)),
+            _ => None,
+        };
+        let Some((until, silent_at)) = self.auditor.open.iter().find_map(asks) else { return };
+        if self.chance.percent(50) {
+            self.now.set(self.now.get().max(until));
+        } else {
+            self.now.set(self.now.get().max(silent_at));
+            self.answer();
+        }
+    }
+
+    /// Days of silence, after which the purge may come before everything else.
+    fn leap(&mut self) {
+        self.now.set(self.now.get() + DAY_MS + self.chance.below(DAY_MS as u64) as i64);
+        if self.chance.percent(50) {
+            self.purge();
+        }
+    }
+
+    fn time_passes(&mut self) {
+        match self.chance.below(400) {
+            0..=1 => return self.leap(),
+            2..=21 => return self.deadline_comes(),
+            22..=41 => return self.question_ends(),
+            _ => {}
+        }
+        let lease_ms = self.settings.lease_ms;
+        let ms = match self.chance.below(11) {
+            10 => return self.cover_ends(),
+            0..=4 => self.chance.below(2_000) as i64,
+            5..=7 => self.chance.below(lease_ms as u64 / 2) as i64,
+            8 => self.chance.below(lease_ms as u64 * 2) as i64,
+            // Exactly to a timer, where the boundaries are.
+            _ => self.alarm.get().map_or(0, |at| (at - self.now.get()).max(0)),
+        };
+        self.now.set(self.now.get() + ms);
+    }
+}

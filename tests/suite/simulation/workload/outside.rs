@@ -1,0 +1,103 @@
+//! What nobody in the world decides: receivers of wakes, restarts, the alarm, the purge.
+
+use super::*;
+
+impl Workload {
+    /// Receivers of wakes accept, refuse, time out, or the hub never learns.
+    pub(super) fn receiver(&mut self) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let index = self.chance.below(self.in_flight.len() as u64) as usize;
+        let order = self.in_flight.swap_remove(index);
+        let outcome = match self.chance.below(10) {
+            0..=4 => WakeOutcome::Accepted,
+            5..=6 => WakeOutcome::Unknown,
+            7..=8 => WakeOutcome::Rejected("answered 500".to_owned()),
+            _ => return,
+        };
+        self.wake_ends(&order, &outcome);
+    }
+
+    pub(super) fn wake_ends(&mut self, order: &WakeOrder, outcome: &WakeOutcome) {
+        let (answer, _) = self.command(|hub| record_wake(hub, order, outcome));
+        match answer {
+            Ok(()) => {
+                let log = self.auditor.wakes.entry(order.executor.clone()).or_default();
+                if log.sent_at == Some(order.ordered_at) && !log.ended {
+                    log.ended = true;
+                    log.refused = matches!(outcome, WakeOutcome::Rejected(_));
+                }
+            }
+            Err(error) => self.failure(&error),
+        }
+        if let Some(id) = &order.task_id
+            && self.auditor.tasks.contains_key(id)
+        {
+            self.check(&id.clone());
+        }
+    }
+
+    /// The object is loaded anew: memory is gone, wakes on their way are never recorded, the alarm stays or was lost.
+    pub(super) fn restart(&mut self) {
+        self.tally.restarts += 1;
+        self.presence = Presence::default();
+        if self.chance.percent(50) {
+            self.in_flight.clear();
+        }
+        if self.chance.percent(30) {
+            self.alarm.set(None);
+        }
+        migrate(&self.db).expect("an existing database opens");
+    }
+
+    pub(super) fn alarm_by_chance(&mut self) {
+        self.ring();
+        if self.chance.percent(30) {
+            self.ring();
+        }
+    }
+
+    pub(super) fn ring(&mut self) {
+        self.alarm.set(None);
+        for _ in 0..100 {
+            let (swept, effects) = self.command_without_failure(sweep);
+            let swept = swept.expect("the database works");
+            assert!(swept.trouble.is_empty(), "the sweep met {:?}", swept.trouble);
+            self.resent(&effects);
+            if !swept.more {
+                break;
+            }
+        }
+        self.swept();
+    }
+
+    pub(super) fn resent(&mut self, effects: &Effects) {
+        // What the sweep sends again because its outcome was never recorded is not covered by itself.
+        self.ordered(effects, true);
+    }
+
+    pub(super) fn swept(&mut self) {
+        for id in self.auditor.swept(self.now.get()) {
+            if let Standing::Failed(_) = self.auditor.tasks[&id].standing {
+                self.tally.failed += 1;
+            }
+            self.check(&id);
+        }
+    }
+
+    pub(super) fn purge(&mut self) {
+        let before = self.auditor.tasks.len();
+        let mut after = String::new();
+        for _ in 0..100 {
+            match self.command(|hub| purge(hub, &after)).0 {
+                Ok(Some(next)) => after = next,
+                Ok(None) => break,
+                // The same batch again: the model forgets all of them at once.
+                Err(error) => self.failure(&error),
+            }
+        }
+        self.auditor.purged(self.now.get());
+        self.tally.purged += (before - self.auditor.tasks.len()) as u64;
+    }
+}
