@@ -28,7 +28,7 @@ const taskhub :Workerd.Worker = (
     ( name = "index.js", esModule = embed "/index.js" ),
     ( name = "index_bg.wasm", wasm = embed "/index_bg.wasm" ) ],
   compatibilityDate = "2026-11-01",
-  compatibilityFlags = ["enable_request_signal", "request_signal_passthrough"],
+  compatibilityFlags = ["enable_request_signal", "request_signal_passthrough", "global_fetch_strictly_public"],
   durableObjectNamespaces = [ ( className = "TaskHub", uniqueKey = "taskhub", enableSql = true ) ],
   durableObjectStorage = ( localDisk = "state" ),
   # A variable that is not set arrives as null, and the Worker takes its default.

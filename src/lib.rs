@@ -8,6 +8,7 @@
 //! - [`hub`]: the commands, one transaction each;
 //! - [`outbound`]: requests that the hub sends, built but not sent;
 //! - [`executor`], [`owner`], [`mcp`]: the three ways in;
+//! - [`oauth`]: how clients come by the tokens for two of them;
 //! - [`http`]: requests, responses, routes, credentials, problems;
 //! - `edge` (feature `edge`): the only place that names `worker`.
 
@@ -18,6 +19,7 @@ pub mod hooks;
 pub mod http;
 pub mod hub;
 pub mod mcp;
+pub mod oauth;
 pub mod outbound;
 pub mod owner;
 pub mod store;

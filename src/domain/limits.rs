@@ -95,3 +95,36 @@ pub const PAGE_ROWS_EXAMINED_MAX: usize = 500;
 pub const TOOL_RESULT_BYTES_MAX: usize = 30_000;
 /// Messages in one JSON-RPC batch (2025-03-26 only).
 pub const RPC_BATCH_MAX: usize = 20;
+
+/// How long an authorization code can be exchanged, in milliseconds.
+pub const CODE_MS: i64 = 60_000;
+/// How long a refresh token can be used again after its successor was first used, in milliseconds.
+pub const REFRESH_GRACE_MS: i64 = 120_000;
+/// How long a grant that ended is remembered, and a client that was never approved is kept, in milliseconds (30 days).
+pub const SIGN_IN_KEPT_MS: i64 = 2_592_000_000;
+/// Most grants in one hub.
+pub const GRANTS_MAX: usize = 1_000;
+/// Most clients that were never approved; the newest stay.
+pub const UNUSED_CLIENTS_MAX: usize = 100;
+/// Most clients in one list.
+pub const CLIENTS_READ_MAX: usize = 500;
+/// Longest client name that is kept, in characters.
+pub const CLIENT_NAME_CHARS_MAX: usize = 100;
+/// Most redirect addresses of a client.
+pub const REDIRECT_URIS_MAX: usize = 10;
+/// Longest redirect address, client id or client address, in bytes.
+pub const CLIENT_URL_BYTES_MAX: usize = 2_048;
+/// Longest client metadata document, in bytes (the draft recommends 5 KB).
+pub const CLIENT_DOCUMENT_BYTES_MAX: usize = 10_240;
+/// How long reading such a document may take, in milliseconds.
+pub const CLIENT_DOCUMENT_TIMEOUT_MS: i64 = 5_000;
+/// How long such a document is taken as it was read, in milliseconds (one day).
+pub const CLIENT_DOCUMENT_FRESH_MS: i64 = 86_400_000;
+/// Longest `state` of an authorization request, in bytes.
+pub const STATE_BYTES_MAX: usize = 2_048;
+/// How long a consent page can be sent, in milliseconds.
+pub const CONSENT_PAGE_MS: i64 = 1_800_000;
+/// How long the owner is told of a replayed credential, in milliseconds (seven days).
+pub const REPLAY_TOLD_MS: i64 = 604_800_000;
+/// Addresses from which tries of a kind are counted one by one; beyond, only their sum is.
+pub const TRY_ADDRESSES_MAX: usize = 200;

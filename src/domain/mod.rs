@@ -7,10 +7,13 @@
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;
+pub mod passphrase;
 pub mod retry;
+pub mod scope;
 pub mod secret;
 pub mod settings;
 pub mod target;
 pub mod task;
 pub mod text;
+pub mod token;
 pub mod wake;

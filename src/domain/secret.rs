@@ -1,4 +1,4 @@
-//! Secrets' formats: executor keys, claim tokens, and the hashes that the store keeps of them.
+//! Secrets' formats: executor keys, claim tokens, the hashes that the store keeps of them, and the MACs of all credentials.
 //!
 //! Invariant: the store never holds what a caller presents, only its SHA-256. Everything that carries a MAC can be
 //! refused as junk with the hub's secret alone, without a look at the database.
@@ -19,6 +19,11 @@ pub const HUB_SECRET_BYTES_MIN: usize = 32;
 /// SHA-256 of a text, in lower-case hex.
 pub fn sha256_hex(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// SHA-256 of a text, in base64url without padding (PKCE).
+pub fn sha256_base64url(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(text.as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -54,7 +59,8 @@ pub fn equal(left: &str, right: &str) -> bool {
     left.as_bytes().ct_eq(right.as_bytes()).into()
 }
 
-fn short_mac(secret: &str, purpose: &str, parts: &[&str]) -> String {
+/// The first half of a MAC, in base64url: 22 characters.
+pub fn short_mac(secret: &str, purpose: &str, parts: &[&str]) -> String {
     URL_SAFE_NO_PAD.encode(&mac(secret, purpose, parts)[..MAC_BYTES])
 }
 

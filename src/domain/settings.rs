@@ -24,6 +24,10 @@ pub struct Settings {
     pub result_bytes_max: usize,
     /// Longest instructions, in bytes.
     pub instructions_bytes_max: usize,
+    /// How long an access token lives, in milliseconds.
+    pub access_token_ms: i64,
+    /// How long a refresh token lives unused, in milliseconds.
+    pub refresh_token_ms: i64,
     /// Where the hub is reached from outside, without a trailing slash; `None`: as each request says.
     pub public_url: Option<String>,
     /// Which addresses wakes may go to.
@@ -32,6 +36,8 @@ pub struct Settings {
     pub hub_secret: String,
     /// The static bearer token of headless clients, if the owner wants one.
     pub owner_token: Option<String>,
+    /// The passphrase with which the owner first signs in; one that was changed later wins over it.
+    pub owner_passphrase: Option<String>,
 }
 
 /// One setting that cannot be used, in words for the owner.
@@ -62,8 +68,17 @@ const RESULT_MAX_BYTES: Number = Number { name: "RESULT_MAX_BYTES", default: 262
 const INSTRUCTIONS_MAX_BYTES: Number =
     Number { name: "INSTRUCTIONS_MAX_BYTES", default: 65_536, min: 1_024, max: 262_144 };
 
+const ACCESS_TOKEN_SECONDS: Number = Number { name: "ACCESS_TOKEN_SECONDS", default: 86_400, min: 60, max: 2_592_000 };
+const REFRESH_TOKEN_SECONDS: Number =
+    Number { name: "REFRESH_TOKEN_SECONDS", default: 7_776_000, min: 3_600, max: 31_536_000 };
+
+/// Shortest passphrase, in characters.
+pub const PASSPHRASE_CHARS_MIN: usize = 10;
+/// Longest passphrase, in bytes.
+pub const PASSPHRASE_BYTES_MAX: usize = 1_024;
+
 /// The names of all variables that `Settings::from_vars` reads, for the README's table and the Worker's bindings.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 16] = [
     "LEASE_SECONDS",
     "REWAKE_AFTER_SECONDS",
     "WAKE_COALESCE_SECONDS",
@@ -73,10 +88,13 @@ pub const NAMES: [&str; 13] = [
     "RETENTION_DAYS",
     "RESULT_MAX_BYTES",
     "INSTRUCTIONS_MAX_BYTES",
+    "ACCESS_TOKEN_SECONDS",
+    "REFRESH_TOKEN_SECONDS",
     "PUBLIC_URL",
     "ALLOW_PRIVATE_WEBHOOKS",
     "HUB_SECRET",
     "OWNER_TOKEN",
+    "OWNER_PASSPHRASE",
 ];
 
 impl Settings {
@@ -97,6 +115,9 @@ impl Settings {
         let result_bytes_max = number(&RESULT_MAX_BYTES).unsigned_abs() as usize;
         let instructions_bytes_max = number(&INSTRUCTIONS_MAX_BYTES).unsigned_abs() as usize;
 
+        let access_token_ms = number(&ACCESS_TOKEN_SECONDS) * 1000;
+        let refresh_token_ms = number(&REFRESH_TOKEN_SECONDS) * 1000;
+
         let public_url = var("PUBLIC_URL").and_then(|text| read_public_url(&text, &mut errors));
         let targets = read_targets(var("ALLOW_PRIVATE_WEBHOOKS").as_deref(), &mut errors);
         let hub_secret = read_hub_secret(var("HUB_SECRET"), &mut errors);
@@ -104,6 +125,10 @@ impl Settings {
         if owner_token.as_ref().is_some_and(|token| token.len() < 16) {
             let detail = "is shorter than 16 characters; use a long random text".to_owned();
             errors.push(SettingError { name: "OWNER_TOKEN", detail });
+        }
+        let owner_passphrase = var("OWNER_PASSPHRASE");
+        if let Some(Err(detail)) = owner_passphrase.as_deref().map(check_passphrase) {
+            errors.push(SettingError { name: "OWNER_PASSPHRASE", detail });
         }
 
         if !errors.is_empty() {
@@ -119,12 +144,26 @@ impl Settings {
             retention_ms,
             result_bytes_max,
             instructions_bytes_max,
+            access_token_ms,
+            refresh_token_ms,
             public_url,
             targets,
             hub_secret,
             owner_token,
+            owner_passphrase,
         })
     }
+}
+
+/// Whether a passphrase may be used; if not, what is wrong with it.
+pub fn check_passphrase(text: &str) -> Result<(), String> {
+    if text.chars().count() < PASSPHRASE_CHARS_MIN {
+        return Err(format!("is shorter than {PASSPHRASE_CHARS_MIN} characters; use several words"));
+    }
+    if text.len() > PASSPHRASE_BYTES_MAX {
+        return Err(format!("is longer than {PASSPHRASE_BYTES_MAX} bytes"));
+    }
+    Ok(())
 }
 
 fn read_number(spec: &Number, text: Option<String>, errors: &mut Vec<SettingError>) -> i64 {

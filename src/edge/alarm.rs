@@ -236,6 +236,11 @@ fn sweep_batch(object: &Rc<Object>) -> Result<bool, SweepFailed> {
 /// from the ones behind them. What one sweep leaves, the next goes on with. A failure is only logged: the next time will do.
 async fn purge_all(object: &Rc<Object>) {
     let purged_before = object.alarm.purged_at.replace(clock());
+    match object.run(clock(), hub::purge_sign_in) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => console_error!("purging clients and grants failed: {error}"),
+        Err(Panicked) => console_error!("purging clients and grants panicked"),
+    }
     for _ in 0..PURGE_BATCHES_MAX {
         let after = object.alarm.purged_to.borrow().clone();
         let next = match object.run(clock(), |hub| hub::purge(hub, &after)) {

@@ -80,7 +80,7 @@ fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
             return None;
         }
     }
-    front::refuse(request, settings)
+    front::refuse(request, settings, clock())
 }
 
 /// Lets the object answer.

@@ -17,7 +17,7 @@ use super::outbound::{self, Sent};
 use super::waiting::Waiting;
 use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, guarded, guarded_now, problems};
 use crate::domain::settings::{SettingError, Settings};
-use crate::http::message::{Outcome, Request, Response};
+use crate::http::message::{Fetched, Outcome, Request, Response};
 use crate::http::router;
 use crate::hub::{Effects, Hub, Presence, WakeOrder, WakeOutcome, record_wake};
 use crate::store::database::{Database as _, RowsUsed};
@@ -145,7 +145,7 @@ impl Object {
         self.handle(request, || signal.aborted()).await
     }
 
-    /// Calls the handler until it replies. A client that is gone is not served any more: it would claim a task and never
+    /// Calls the handler until it replies, reading the document that it asks for. A client that is gone is not served any more: it would claim a task and never
     /// learn of it.
     async fn handle(self: &Rc<Self>, mut request: Request, is_gone: impl Fn() -> bool) -> Response {
         let mut spent = RowsUsed::default();
@@ -162,6 +162,12 @@ impl Object {
             let mut wait = match outcome {
                 Ok(Outcome::Reply(response)) => return with_rows(response, spent),
                 Ok(Outcome::Wait(wait)) => wait,
+                Ok(Outcome::Fetch(fetch)) => {
+                    let fetched = guarded(outbound::fetch(&fetch)).await;
+                    request.fetched =
+                        Some(fetched.unwrap_or_else(|Panicked| Fetched::Failed("reading it failed".to_owned())));
+                    continue;
+                }
                 Err(Panicked) => return problems::internal(),
             };
             if !self.waiting.wait(&wait).await {

@@ -1,13 +1,15 @@
-//! Sends what the hub has built. Every request ends within its time limit; of the answer only the status counts.
+//! Sends what the hub has built, and reads the documents that it asks for. Every request ends within its time limit; of the
+//! answer to what was sent only the status counts.
 
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use wasm_bindgen::JsValue;
 use worker::web_sys::{self, RequestRedirect};
-use worker::{AbortController, Fetch, Headers};
+use worker::{AbortController, AbortSignal, Headers, console_error};
 
 use super::within;
+use crate::http::message::{Fetch, Fetched};
 use crate::outbound::OutboundRequest;
 
 /// How much of an answer is read before the connection is given up, in bytes. A short answer that is read whole leaves the
@@ -35,7 +37,7 @@ pub async fn send(request: &OutboundRequest) -> Sent {
     let limit = Duration::from_millis(request.timeout_ms.try_into().unwrap_or_default());
     let abort = AbortController::default();
     let signal = abort.signal();
-    let answer = within(limit, Fetch::Request(web_request).send_with_signal(&signal)).await;
+    let answer = within(limit, worker::Fetch::Request(web_request).send_with_signal(&signal)).await;
     match answer {
         None => {
             abort.abort();
@@ -47,6 +49,55 @@ pub async fn send(request: &OutboundRequest) -> Sent {
             Sent::Status(answer.status_code())
         }
     }
+}
+
+/// Reads a document. Redirects are not followed, and what is no JSON, too long or too slow is given up.
+pub async fn fetch(wanted: &Fetch) -> Fetched {
+    let limit = Duration::from_millis(wanted.timeout_ms.try_into().unwrap_or_default());
+    let abort = AbortController::default();
+    let signal = abort.signal();
+    match within(limit, read_document(wanted, &signal)).await {
+        Some(Ok(body)) => Fetched::Document(body),
+        Some(Err(reason)) => Fetched::Failed(reason),
+        None => {
+            abort.abort();
+            Fetched::Failed("it was not read in time".to_owned())
+        }
+    }
+}
+
+async fn read_document(wanted: &Fetch, signal: &AbortSignal) -> Result<Vec<u8>, String> {
+    let unreachable = |error: worker::Error| {
+        console_error!("{} cannot be read: {error}", wanted.url);
+        "its address cannot be reached".to_owned()
+    };
+    let headers = Headers::new();
+    headers.append("accept", "application/json").map_err(unreachable)?;
+    let init = web_sys::RequestInit::new();
+    init.set_redirect(RequestRedirect::Manual);
+    init.set_headers(headers.as_ref());
+    let request =
+        web_sys::Request::new_with_str_and_init(&wanted.url, &init).map_err(|error| unreachable(error.into()))?;
+    let mut answer = worker::Fetch::Request(request.into()).send_with_signal(signal).await.map_err(unreachable)?;
+    match answer.status_code() {
+        200 => {}
+        300..=399 => return Err("its address redirects, which is not followed".to_owned()),
+        status => return Err(format!("its address answers {status}")),
+    }
+    let content_type = answer.headers().get("content-type").ok().flatten().unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence != "application/json" && !essence.ends_with("+json") {
+        return Err("its address answers with something else than JSON".to_owned());
+    }
+    let mut body = Vec::new();
+    let mut chunks = answer.stream().map_err(unreachable)?;
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(unreachable)?);
+        if body.len() > wanted.bytes_max {
+            return Err(format!("it is longer than {} bytes", wanted.bytes_max));
+        }
+    }
+    Ok(body)
 }
 
 fn build(request: &OutboundRequest) -> worker::Result<worker::Request> {

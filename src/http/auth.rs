@@ -1,17 +1,35 @@
 //! Credentials as they come in: bearers only, never in a URL.
 //!
-//! `check` needs no database: it tells junk by its form and MAC, so that the front refuses it without a call to the
-//! object. The object then asks its registry whether an executor's key is still valid.
+//! `refuse` needs no database: it tells junk by its form and MAC, so that the front refuses it without a call to the
+//! object. The object then asks its registry whether an executor's key or a client's token is still valid.
 
 use super::message::{Request, Response};
-use super::problem::unauthorized;
+use super::problem::{Problem, unauthorized};
 use super::route::{Access, Route};
+use crate::domain::scope::{Scope, Scopes};
 use crate::domain::secret;
 use crate::domain::settings::Settings;
+use crate::domain::token::{self, AccessRefused};
 
-const NO_OWNER: &str = "Send the owner's token: Authorization: Bearer, then the OWNER_TOKEN of this hub.";
-const NOT_THE_OWNER: &str = "This is not the owner's token of this hub: send its OWNER_TOKEN. An executor's key (exk_…) is good \
-                             for POST /executor/claim and the other calls there only.";
+const NO_TOKEN: &str = "Send a token: Authorization: Bearer, then the OWNER_TOKEN of this hub or an access token that its OAuth \
+                        server issued (WWW-Authenticate says where to begin).";
+const FOREIGN_TOKEN: &str = "This is neither the owner's token of this hub nor an access token that it issued for this address. An \
+                             MCP client signs in anew; a headless one sends the OWNER_TOKEN. An executor's key (exk_…) is good for \
+                             POST /executor/claim and the other calls there only.";
+const EXPIRED_TOKEN: &str =
+    "This access token has expired. Get another with the refresh token (POST /token), or sign in anew.";
+const REVOKED_TOKEN: &str = "This access token was revoked. Sign in anew, if the owner wants it.";
+
+/// On whose behalf a request is made, once its bearer was found valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Whose tasks and idempotency keys they are.
+    pub submitter: String,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// As which executor it may work.
+    pub executor: Option<String>,
+}
 
 /// The bearer of a request.
 pub fn bearer(request: &Request) -> Option<&str> {
@@ -19,33 +37,45 @@ pub fn bearer(request: &Request) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The refusal of a request whose credential cannot be right for its route; `None` if it may be.
-pub fn refuse(request: &Request, route: &Route, settings: &Settings) -> Option<Response> {
-    let token = bearer(request);
+/// Whether this is the owner's static token.
+pub fn is_owner_token(token: &str, settings: &Settings) -> bool {
+    settings.owner_token.as_ref().is_some_and(|right| secret::equal(token, right))
+}
+
+/// The refusal of a request whose credential cannot be right for its route at `now` (milliseconds); `None` if it may be.
+pub fn refuse(request: &Request, route: &Route, settings: &Settings, now: i64) -> Option<Response> {
     match route.access() {
         Access::Anyone => None,
-        Access::Executor => match token {
-            Some(token) if secret::executor_of_key(&settings.hub_secret, token).is_some() => None,
-            Some(token) if !token.starts_with("exk_") => Some(unauthorized(
-                "This is not an executor key: one begins with exk_. The owner's token and claim tokens are not for this \
-                 place. Send Authorization: Bearer exk_… ; the hub's owner has the key.",
-                "Bearer error=\"invalid_token\"".to_owned(),
-            )),
-            Some(_) => Some(wrong_executor_key()),
-            None => Some(unauthorized(
-                "Send your executor key: Authorization: Bearer exk_… . The hub's owner has it.",
-                "Bearer".to_owned(),
-            )),
-        },
-        Access::Owner => match (token, &settings.owner_token) {
-            (Some(token), Some(right)) if secret::equal(token, right) => None,
-            (Some(_), Some(_)) => Some(owner_challenge(request, settings, NOT_THE_OWNER, true)),
-            (None, Some(_)) => Some(owner_challenge(request, settings, NO_OWNER, false)),
-            (_, None) => {
-                let detail = "This hub has no OWNER_TOKEN; its owner must set one (wrangler secret put OWNER_TOKEN).";
-                Some(owner_challenge(request, settings, detail, token.is_some()))
+        Access::Executor => refuse_executor(bearer(request), settings),
+        Access::Client | Access::Owner => {
+            let Some(token) = bearer(request) else { return Some(challenge(request, settings, NO_TOKEN, false)) };
+            if is_owner_token(token, settings) {
+                return None;
             }
-        },
+            let audience = token::resource(origin(request, settings));
+            let detail = match token::read_access(&settings.hub_secret, &audience, token, now) {
+                Ok(_) => return None,
+                Err(AccessRefused::Foreign) => FOREIGN_TOKEN,
+                Err(AccessRefused::Expired) => EXPIRED_TOKEN,
+            };
+            Some(challenge(request, settings, detail, true))
+        }
+    }
+}
+
+fn refuse_executor(token: Option<&str>, settings: &Settings) -> Option<Response> {
+    match token {
+        Some(token) if secret::executor_of_key(&settings.hub_secret, token).is_some() => None,
+        Some(token) if !token.starts_with("exk_") => Some(unauthorized(
+            "This is not an executor key: one begins with exk_. The owner's token and claim tokens are not for this \
+             place. Send Authorization: Bearer exk_… ; the hub's owner has the key.",
+            "Bearer error=\"invalid_token\"".to_owned(),
+        )),
+        Some(_) => Some(wrong_executor_key()),
+        None => Some(unauthorized(
+            "Send your executor key: Authorization: Bearer exk_… . The hub's owner has it.",
+            "Bearer".to_owned(),
+        )),
     }
 }
 
@@ -56,10 +86,42 @@ pub fn wrong_executor_key() -> Response {
     unauthorized(detail, "Bearer error=\"invalid_token\"".to_owned())
 }
 
+/// The refusal of an access token whose grant has ended.
+pub fn revoked(request: &Request, settings: &Settings) -> Response {
+    challenge(request, settings, REVOKED_TOKEN, true)
+}
+
 /// RFC 6750: no `error` where no credential was sent. RFC 9728: where the client finds out how to get one.
-fn owner_challenge(request: &Request, settings: &Settings, detail: &str, token_was_sent: bool) -> Response {
+fn challenge(request: &Request, settings: &Settings, detail: &str, token_was_sent: bool) -> Response {
     let error = if token_was_sent { "error=\"invalid_token\", " } else { "" };
-    let origin = settings.public_url.as_ref().unwrap_or(&request.origin);
-    let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
-    unauthorized(detail, format!("Bearer {error}resource_metadata=\"{metadata}\""))
+    let metadata = metadata_address(origin(request, settings));
+    let scope = Scopes::USUAL;
+    unauthorized(detail, format!("Bearer {error}resource_metadata=\"{metadata}\", scope=\"{scope}\""))
+}
+
+/// The refusal of a client that lacks a scope.
+pub fn lacks_scope(origin: &str, held: Scopes, needed: Scope) -> Response {
+    let needed_name = needed.name();
+    let detail = format!(
+        "This access token lacks the scope {needed_name}. Sign in anew and let the owner grant it; repeating the call with the \
+         same token does not help."
+    );
+    let challenge = scope_challenge(origin, held, needed);
+    Problem::new(403, "insufficient_scope", "Insufficient scope", detail).response().with("www-authenticate", challenge)
+}
+
+/// The challenge of RFC 6750 §3.1 for a missing scope. It names what the client holds too, so that a client that asks for
+/// just these scopes loses nothing.
+pub fn scope_challenge(origin: &str, held: Scopes, needed: Scope) -> String {
+    let all = held.with(needed);
+    let metadata = metadata_address(origin);
+    format!("Bearer error=\"insufficient_scope\", scope=\"{all}\", resource_metadata=\"{metadata}\"")
+}
+
+fn metadata_address(origin: &str) -> String {
+    format!("{origin}/.well-known/oauth-protected-resource/mcp")
+}
+
+fn origin<'r>(request: &'r Request, settings: &'r Settings) -> &'r str {
+    settings.public_url.as_ref().unwrap_or(&request.origin)
 }

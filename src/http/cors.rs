@@ -5,7 +5,8 @@
 //! `Access-Control-Allow-Origin` is `*`. The exception is a hub on somebody's own machine, where the mere reachability
 //! is worth something to a page from elsewhere: there the page must be local too.
 //!
-//! It refuses to know tokens, and anything outside `/mcp` and `/.well-known/`.
+//! It refuses to know tokens, and anything outside `/mcp`, `/.well-known/` and the endpoints that OAuth clients call
+//! themselves. The consent page is none of them.
 
 use url::{Host, Url};
 
@@ -78,7 +79,8 @@ pub fn refuse_origin(request: &Request) -> Option<Response> {
 }
 
 fn is_for_pages(path: &str) -> bool {
-    path.trim_end_matches('/') == "/mcp" || path.starts_with("/.well-known/")
+    let path = path.trim_end_matches('/');
+    ["/mcp", "/token", "/register", "/revoke"].contains(&path) || path.starts_with("/.well-known/")
 }
 
 fn is_local<S: AsRef<str>>(host: &Host<S>) -> bool {

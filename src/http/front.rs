@@ -9,8 +9,8 @@ use super::route::{ExecutorCall, NoRoute, Route};
 use crate::domain::settings::Settings;
 
 /// The answer to a request that need not, or must not, reach the object: a preflight, an unknown path, a wrong method, a
-/// foreign origin, a credential that cannot be right. `None`: the object answers.
-pub fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
+/// foreign origin, a credential that cannot be right at `now` (milliseconds). `None`: the object answers.
+pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Response> {
     if let Some(response) = cors::preflight(request) {
         return Some(response);
     }
@@ -19,7 +19,7 @@ pub fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
         Err(NoRoute::MethodNotAllowed(allowed)) => Some(problem::method_not_allowed(allowed)),
         Ok(route) => {
             let foreign = (route == Route::Mcp).then(|| cors::refuse_origin(request)).flatten();
-            foreign.or_else(|| super::auth::refuse(request, &route, settings))
+            foreign.or_else(|| super::auth::refuse(request, &route, settings, now))
         }
     };
     response.map(|response| cors::decorate(request, response))
@@ -30,7 +30,17 @@ pub fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
 pub fn is_repeatable(request: &Request) -> bool {
     let body = || serde_json::from_slice::<Json>(&request.body).unwrap_or(Json::Null);
     match Route::of(&request.method, &request.path) {
-        Ok(Route::Health | Route::ResourceMetadata | Route::ListExecutors | Route::GetTask(_)) => true,
+        Ok(
+            Route::Health
+            | Route::ResourceMetadata
+            | Route::ServerMetadata
+            | Route::ListExecutors
+            | Route::GetTask(_)
+            | Route::ListClients
+            | Route::ListGrants
+            | Route::Revoke,
+        ) => true,
+        Ok(Route::Authorize) => request.method != "POST",
         Ok(Route::Executor(call)) => match call {
             ExecutorCall::Claim => body()["request_id"].is_string(),
             // A result that claims the next task does so under a key made of its claim token.
@@ -38,7 +48,13 @@ pub fn is_repeatable(request: &Request) -> bool {
             ExecutorCall::Ping => true,
         },
         Ok(Route::Mcp) => is_repeatable_rpc(&body()),
-        Ok(Route::CreateExecutor | Route::DeleteExecutor(_) | Route::RotateKey(_)) | Err(_) => false,
+        // A code is good once: whether a lost exchange happened is for the client to find out.
+        Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::DeleteExecutor(_) | Route::RotateKey(_)) => {
+            false
+        }
+        Ok(Route::DeleteClient(_) | Route::RevokeGrants | Route::RevokeGrant(_) | Route::ChangePassphrase) | Err(_) => {
+            false
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests and responses as plain values, and the one way in which a handler may wait.
 
+use std::net::IpAddr;
+
 use crate::domain::ids::TaskId;
 
 /// A request whose body has been read.
@@ -19,12 +21,28 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Set when a handler that waited is called again: what it returned as `Outcome::Wait`.
     pub resumed: Option<Wait>,
+    /// Set when a handler that wanted a document is called again: what became of that.
+    pub fetched: Option<Fetched>,
 }
 
 impl Request {
     /// The first header of this name (given in lower case), trimmed.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.trim())
+    }
+
+    /// Where the request comes from, as far as Cloudflare says so: an IPv4 address, or the first half of an IPv6 address,
+    /// which is what one subscriber has. `local` where there is no Cloudflare in between.
+    pub fn client_address(&self) -> String {
+        let given = self.header("cf-connecting-ip").unwrap_or_default();
+        match given.parse::<IpAddr>() {
+            Ok(IpAddr::V4(address)) => address.to_string(),
+            Ok(IpAddr::V6(address)) => {
+                let [a, b, c, d, ..] = address.segments();
+                format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+            }
+            Err(_) => "local".to_owned(),
+        }
     }
 }
 
@@ -87,6 +105,26 @@ pub struct Wait {
     pub since: i64,
 }
 
+/// A handler's wish for a document from outside; it is called again with what became of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Where it is; already checked.
+    pub url: String,
+    /// Longest body, in bytes.
+    pub bytes_max: usize,
+    /// How long it may take, in milliseconds.
+    pub timeout_ms: i64,
+}
+
+/// What became of such a wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// An answer of 200 with this body.
+    Document(Vec<u8>),
+    /// None: why, for the log.
+    Failed(String),
+}
+
 /// What a handler answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -94,4 +132,6 @@ pub enum Outcome {
     Reply(Response),
     /// Nothing yet.
     Wait(Wait),
+    /// Nothing before it has seen this document.
+    Fetch(Fetch),
 }

@@ -7,6 +7,16 @@ pub enum Route {
     Health,
     /// `GET /.well-known/oauth-protected-resource` and `…/mcp`
     ResourceMetadata,
+    /// `GET /.well-known/oauth-authorization-server`, with and without `/mcp`
+    ServerMetadata,
+    /// `GET` and `POST /authorize`
+    Authorize,
+    /// `POST /token`
+    Token,
+    /// `POST /register`
+    Register,
+    /// `POST /revoke`
+    Revoke,
     /// `POST /mcp`
     Mcp,
     /// `POST /executor/…`
@@ -21,6 +31,18 @@ pub enum Route {
     RotateKey(String),
     /// `GET /api/tasks/{id}`
     GetTask(String),
+    /// `GET /api/clients`
+    ListClients,
+    /// `DELETE /api/clients/{id}`, the id percent-encoded
+    DeleteClient(String),
+    /// `GET /api/grants`
+    ListGrants,
+    /// `DELETE /api/grants`
+    RevokeGrants,
+    /// `DELETE /api/grants/{id}`
+    RevokeGrant(String),
+    /// `PUT /api/passphrase`
+    ChangePassphrase,
 }
 
 /// The calls of the executor API.
@@ -47,7 +69,9 @@ pub enum Access {
     Anyone,
     /// An executor with its key.
     Executor,
-    /// The owner, or a client that acts for them.
+    /// The owner, or a client with any scope; what is called says which it needs.
+    Client,
+    /// The owner, or a client with `hub:admin`.
     Owner,
 }
 
@@ -69,11 +93,17 @@ impl Route {
             (["healthz"], _) => Err(NoRoute::MethodNotAllowed("GET")),
             (
                 [".well-known", "oauth-protected-resource"] | [".well-known", "oauth-protected-resource", "mcp"],
-                "GET",
-            ) => Ok(Self::ResourceMetadata),
-            ([".well-known", "oauth-protected-resource"] | [".well-known", "oauth-protected-resource", "mcp"], _) => {
-                Err(NoRoute::MethodNotAllowed("GET"))
-            }
+                method,
+            ) => only("GET", method, Self::ResourceMetadata),
+            (
+                [".well-known", "oauth-authorization-server"] | [".well-known", "oauth-authorization-server", "mcp"],
+                method,
+            ) => only("GET", method, Self::ServerMetadata),
+            (["authorize"], "GET" | "HEAD" | "POST") => Ok(Self::Authorize),
+            (["authorize"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
+            (["token"], method) => only("POST", method, Self::Token),
+            (["register"], method) => only("POST", method, Self::Register),
+            (["revoke"], method) => only("POST", method, Self::Revoke),
             (["mcp"], "POST") => Ok(Self::Mcp),
             (["mcp"], _) => Err(NoRoute::MethodNotAllowed("POST")),
             (["executor", call], method) => {
@@ -89,6 +119,13 @@ impl Route {
             (["api", "executors", _, "keys"], _) => Err(NoRoute::MethodNotAllowed("POST")),
             (["api", "tasks", id], "GET") => Ok(Self::GetTask((*id).to_owned())),
             (["api", "tasks", _], _) => Err(NoRoute::MethodNotAllowed("GET")),
+            (["api", "clients"], method) => only("GET", method, Self::ListClients),
+            (["api", "clients", id], method) => only("DELETE", method, Self::DeleteClient(decoded(id))),
+            (["api", "grants"], "GET") => Ok(Self::ListGrants),
+            (["api", "grants"], "DELETE") => Ok(Self::RevokeGrants),
+            (["api", "grants"], _) => Err(NoRoute::MethodNotAllowed("GET, DELETE")),
+            (["api", "grants", id], method) => only("DELETE", method, Self::RevokeGrant((*id).to_owned())),
+            (["api", "passphrase"], method) => only("PUT", method, Self::ChangePassphrase),
             _ => Err(NoRoute::NotFound),
         }
     }
@@ -96,16 +133,42 @@ impl Route {
     /// Who may use it.
     pub fn access(&self) -> Access {
         match self {
-            Self::Health | Self::ResourceMetadata => Access::Anyone,
+            Self::Health
+            | Self::ResourceMetadata
+            | Self::ServerMetadata
+            | Self::Authorize
+            | Self::Token
+            | Self::Register
+            | Self::Revoke => Access::Anyone,
             Self::Executor(_) => Access::Executor,
-            Self::Mcp
-            | Self::ListExecutors
+            Self::Mcp => Access::Client,
+            Self::ListExecutors
             | Self::CreateExecutor
             | Self::DeleteExecutor(_)
             | Self::RotateKey(_)
-            | Self::GetTask(_) => Access::Owner,
+            | Self::GetTask(_)
+            | Self::ListClients
+            | Self::DeleteClient(_)
+            | Self::ListGrants
+            | Self::RevokeGrants
+            | Self::RevokeGrant(_)
+            | Self::ChangePassphrase => Access::Owner,
         }
     }
+}
+
+/// The route, if the method is the only one that its path has.
+fn only(allowed: &'static str, method: &str, route: Route) -> Result<Route, NoRoute> {
+    if method == allowed { Ok(route) } else { Err(NoRoute::MethodNotAllowed(allowed)) }
+}
+
+/// A path segment without its percent-encoding. The ids of clients are addresses.
+fn decoded(segment: &str) -> String {
+    // `+` means itself in a path, so it is kept from being read as in a form.
+    let query = segment.replace('+', "%2B");
+    url::form_urlencoded::parse(format!("id={query}").as_bytes())
+        .next()
+        .map_or_else(String::new, |(_, id)| id.into_owned())
 }
 
 impl ExecutorCall {

@@ -2,39 +2,70 @@
 
 use serde_json::json;
 
+use super::auth::Principal;
 use super::message::{Outcome, Request, Response};
 use super::route::{Access, NoRoute, Route};
 use super::{auth, cors, problem};
-use crate::hub::Hub;
+use crate::domain::scope::{Scope, Scopes};
+use crate::hub::{Granted, Hub};
 use crate::store::migrate;
-use crate::{executor, mcp, owner};
+use crate::{executor, hub, mcp, oauth, owner};
 
 /// The submitter that the owner's static token stands for.
 const OWNER: &str = "owner";
+
+/// Why a request goes no further.
+type Refusal = Box<Response>;
 
 /// Answers a request inside the object. Credentials are checked again here, so that nothing rests on the front alone.
 pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
     let outcome = match Route::of(&request.method, &request.path) {
         Err(NoRoute::NotFound) => Outcome::Reply(problem::not_found().response()),
         Err(NoRoute::MethodNotAllowed(allowed)) => Outcome::Reply(problem::method_not_allowed(allowed)),
-        Ok(route) => match auth::refuse(request, &route, hub.settings()) {
+        Ok(route) => match auth::refuse(request, &route, hub.settings(), hub.now()) {
             Some(refusal) => Outcome::Reply(refusal),
             None => answer(hub, request, &route),
         },
     };
     match outcome {
         Outcome::Reply(response) => Outcome::Reply(cors::decorate(request, response)),
-        Outcome::Wait(wait) => Outcome::Wait(wait),
+        waits @ (Outcome::Wait(_) | Outcome::Fetch(_)) => waits,
     }
 }
 
 fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
-    match (route.access(), route) {
-        (Access::Executor, Route::Executor(call)) => executor::handle(hub, request, *call),
-        (_, Route::Mcp) => mcp::handle(hub, request, OWNER),
-        (_, Route::Health) => Outcome::Reply(health(hub)),
-        (_, Route::ResourceMetadata) => Outcome::Reply(resource_metadata(hub)),
-        (_, route) => Outcome::Reply(owner::handle(hub, request, route)),
+    let principal = match route.access() {
+        Access::Anyone | Access::Executor => None,
+        Access::Client | Access::Owner => match principal(hub, request) {
+            Ok(principal) => Some(principal),
+            Err(refusal) => return Outcome::Reply(*refusal),
+        },
+    };
+    match (route, principal) {
+        (Route::Executor(call), _) => executor::handle(hub, request, *call),
+        (Route::Health, _) => Outcome::Reply(health(hub)),
+        (Route::Mcp, Some(principal)) => mcp::handle(hub, request, &principal),
+        (route, Some(principal)) if principal.scopes.permit(Scope::HubAdmin) => {
+            Outcome::Reply(owner::handle(hub, request, route))
+        }
+        (_, Some(principal)) => Outcome::Reply(auth::lacks_scope(hub.origin(), principal.scopes, Scope::HubAdmin)),
+        (route, None) => oauth::handle(hub, request, route),
+    }
+}
+
+/// On whose behalf the bearer speaks, by the registry of grants.
+fn principal(hub: &Hub<'_>, request: &Request) -> Result<Principal, Refusal> {
+    let token = auth::bearer(request).unwrap_or_default();
+    if auth::is_owner_token(token, hub.settings()) {
+        return Ok(Principal { submitter: OWNER.to_owned(), scopes: Scopes::OWNER, executor: None });
+    }
+    match hub::granted(hub, token) {
+        Ok(Some(granted)) => {
+            let Granted { client_id, scopes, executor, .. } = granted;
+            Ok(Principal { submitter: client_id, scopes, executor })
+        }
+        Ok(None) => Err(Box::new(auth::revoked(request, hub.settings()))),
+        Err(_) => Err(Box::new(problem::storage_failed().response())),
     }
 }
 
@@ -52,14 +83,4 @@ fn health(hub: &Hub<'_>) -> Response {
         ),
         Err(_) => problem::storage_failed().response(),
     }
-}
-
-/// RFC 9728: what this resource is and how it wants its tokens.
-fn resource_metadata(hub: &Hub<'_>) -> Response {
-    let metadata = json!({
-        "resource": format!("{}/mcp", hub.origin()),
-        "resource_name": "taskhub",
-        "bearer_methods_supported": ["header"],
-    });
-    Response::json(200, &metadata)
 }

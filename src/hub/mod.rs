@@ -8,10 +8,13 @@ mod answer;
 mod attempt;
 mod cancel;
 mod claim;
+mod clients;
 mod defer;
 mod executors;
+mod grants;
 mod heartbeat;
 mod list;
+mod passphrase;
 mod query;
 mod release;
 mod result;
@@ -19,11 +22,14 @@ mod retry;
 mod status;
 mod submit;
 mod sweep;
+mod throttle;
 mod wakes;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value as Json;
 
 use crate::domain::lifecycle::Rules;
@@ -37,13 +43,21 @@ pub use answer::{Answer, AnswerRejected, Answered, answer};
 pub use attempt::{AttemptCall, AttemptRejected};
 pub use cancel::{CancelRejected, Canceled, cancel};
 pub use claim::{Claim, ClaimRejected, Claimed, addresses, claim};
+pub use clients::{
+    ClientMetadata, KnownClient, delete_client, find_client, keep_document, list_clients, register_client,
+};
 pub use defer::{Defer, Deferred, defer};
 pub use executors::{
     CreateExecutor, CreatedExecutor, ExecutorRejected, ExecutorView, authenticate, create_executor, delete_executor,
     list_executors, rotate_key,
 };
+pub use grants::{
+    Consent, ConsentRejected, Exchange, Granted, TokenRejected, Tokens, consent, exchange, give_back, granted,
+    is_alive, list_grants, purge_sign_in, refresh, replayed_grants, revoke_all_grants, revoke_grant,
+};
 pub use heartbeat::{Beat, Heartbeat, heartbeat};
 pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
+pub use passphrase::{PassphraseRejected, SignIn, change_passphrase, sign_in};
 pub use query::{EventView, Message, Note, TaskDetail, get_task, revision};
 pub use release::{Release, Released, release};
 pub use result::{Ended, Outcome, Report, report};
@@ -51,6 +65,7 @@ pub use retry::{RetryRejected, retry_task};
 pub use status::{HubStatus, held_count, hub_status, ready_counts};
 pub use submit::{Submit, SubmitRejected, Submitted, When, submit};
 pub use sweep::{Swept, purge, sweep};
+pub use throttle::{Throttle, is_barred, take_try};
 pub use wakes::{WakeOrder, WakeOutcome, WakeRejected, Woken, record_wake, wake_executor};
 
 /// Random bytes that nobody can guess.
@@ -186,6 +201,11 @@ impl<'h> Hub<'h> {
             data,
         };
         events::insert(self.db, &event)
+    }
+
+    /// Random bytes in base64url.
+    pub fn random_text<const N: usize>(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.random::<N>())
     }
 
     fn rules(&self, wakes: bool) -> Rules<'_> {

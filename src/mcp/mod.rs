@@ -7,7 +7,7 @@
 //! Invariants: no state between requests; a request is refused by a status of 4xx or answered, never by 5xx, because a
 //! client that probes takes 5xx for an outage; every tool result has the same data as text and as structured content
 //! and stays under `limits::TOOL_RESULT_BYTES_MAX`; what an executor wrote is marked as such. It refuses to know SQL, the
-//! lifecycle, and credentials: the router has checked them.
+//! lifecycle, and credentials: the router has checked them, and says which scopes they have.
 
 mod answer;
 mod arguments;
@@ -23,6 +23,7 @@ pub mod tools;
 use serde_json::Value as Json;
 
 use crate::domain::limits::REQUEST_BODY_BYTES_MAX;
+use crate::http::auth::{self, Principal};
 use crate::http::message::{Outcome, Request, Response};
 use crate::http::problem;
 use crate::hub::Hub;
@@ -30,8 +31,8 @@ use dispatch::{Answer, Caller};
 use envelope::{Call, Incoming};
 use rpc::RpcError;
 
-/// Answers one POST to `/mcp` for this submitter, or waits on behalf of `get_task`.
-pub fn handle(hub: &Hub<'_>, request: &Request, submitter: &str) -> Outcome {
+/// Answers one POST to `/mcp` on this behalf, or waits on behalf of `get_task`.
+pub fn handle(hub: &Hub<'_>, request: &Request, principal: &Principal) -> Outcome {
     if let Some(refusal) = refuse(request) {
         return Outcome::Reply(refusal);
     }
@@ -39,11 +40,11 @@ pub fn handle(hub: &Hub<'_>, request: &Request, submitter: &str) -> Outcome {
         Err(refused) => Outcome::Reply(refused.error.response(&refused.id)),
         Ok(Incoming::Silent) => Outcome::Reply(Response::empty(202)),
         Ok(Incoming::One(call)) => {
-            let caller = Caller { hub, submitter, resumed: request.resumed.as_ref(), may_wait: true };
+            let caller = Caller { hub, principal, resumed: request.resumed.as_ref(), may_wait: true };
             one(&caller, &call)
         }
         Ok(Incoming::Batch(calls)) => {
-            let caller = Caller { hub, submitter, resumed: None, may_wait: false };
+            let caller = Caller { hub, principal, resumed: None, may_wait: false };
             let answers: Vec<Json> = calls.iter().map(|call| in_batch(&caller, call)).collect();
             Outcome::Reply(Response::json(200, &Json::Array(answers)))
         }
@@ -76,6 +77,10 @@ fn one(caller: &Caller<'_>, call: &Call) -> Outcome {
         Answer::Result(result) => Outcome::Reply(Response::json(200, &rpc::result(&call.id, result))),
         Answer::Error(error) => Outcome::Reply(error.response(&call.id)),
         Answer::Wait(wait) => Outcome::Wait(wait),
+        Answer::Forbidden(scope) => {
+            let challenge = auth::scope_challenge(caller.hub.origin(), caller.principal.scopes, scope);
+            Outcome::Reply(RpcError::forbidden(scope).response(&call.id).with("www-authenticate", challenge))
+        }
     }
 }
 
@@ -83,6 +88,7 @@ fn in_batch(caller: &Caller<'_>, call: &Call) -> Json {
     match dispatch::answer(caller, call) {
         Answer::Result(result) => rpc::result(&call.id, result),
         Answer::Error(error) => error.message(&call.id),
+        Answer::Forbidden(scope) => RpcError::forbidden(scope).message(&call.id),
         // `may_wait` is off, so no tool asks for it.
         Answer::Wait(_) => RpcError::invalid_request("a batch cannot wait.").message(&call.id),
     }

@@ -5,6 +5,7 @@
 
 use serde_json::{Value as Json, json};
 
+use crate::domain::scope::Scope;
 use crate::domain::text::shorten;
 use crate::http::message::Response;
 
@@ -50,6 +51,13 @@ impl RpcError {
     /// The POST as such is refused, whatever it says.
     pub fn refused(status: u16, reason: &str) -> Self {
         Self::new(status, REFUSED, reason)
+    }
+
+    /// The caller's token lacks this scope.
+    pub fn forbidden(scope: Scope) -> Self {
+        let scope = scope.name();
+        let reason = format!("Insufficient scope: this needs {scope}. Sign in anew and let the owner grant it.");
+        Self::refused(403, &reason)
     }
 
     /// The per-request envelope lacks a key or has one of the wrong shape.

@@ -1,8 +1,10 @@
-//! The owner API (design §12): executors and their keys, and a task with its whole history.
+//! The owner API (design §12): executors and their keys, clients and their grants, and a task with
+//! its whole history.
 //!
 //! Owns the words of `/api`. Invariants: a key is shown once, in the answer that creates it; the secrets of a wake are
 //! never shown again. It refuses to know SQL.
 
+mod sign_in;
 mod views;
 
 use serde::Deserialize;
@@ -42,7 +44,21 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
         Route::DeleteExecutor(name) => delete(hub, name),
         Route::RotateKey(name) => rotate(hub, request, name),
         Route::GetTask(id) => task(hub, id),
-        Route::Health | Route::ResourceMetadata | Route::Mcp | Route::Executor(_) => Err(not_found()),
+        Route::ListClients => sign_in::clients(hub),
+        Route::DeleteClient(id) => sign_in::delete_client(hub, id),
+        Route::ListGrants => sign_in::grants(hub),
+        Route::RevokeGrants => sign_in::revoke_grants(hub),
+        Route::RevokeGrant(id) => sign_in::revoke_grant(hub, id),
+        Route::ChangePassphrase => sign_in::change_passphrase(hub, request),
+        Route::Health
+        | Route::ResourceMetadata
+        | Route::ServerMetadata
+        | Route::Authorize
+        | Route::Token
+        | Route::Register
+        | Route::Revoke
+        | Route::Mcp
+        | Route::Executor(_) => Err(not_found()),
     };
     answer.unwrap_or_else(|problem| problem.response())
 }

@@ -4,7 +4,8 @@ use super::database::{Database, DatabaseError, Value};
 use super::row::Columns;
 
 /// The migrations in order. One that has landed is never edited; a change is a new one at the end.
-pub const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_initial.sql")];
+pub const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_oauth.sql")];
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_version (
   one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT";

@@ -4,16 +4,28 @@
 //! listed in `STATEMENTS`; every change of a task's state carries the expected state, attempt and lease in its WHERE; no
 //! hot path scans. It refuses to know why a state changes: `domain::lifecycle` decided that before.
 
+pub mod clients;
 pub mod database;
 pub mod events;
 pub mod executors;
+pub mod grants;
 #[cfg(feature = "test-hooks")]
 pub mod history;
 pub mod migrate;
+pub mod owner;
 mod row;
 pub mod tasks;
 
-/// Every statement the hub runs on tasks, events and executors, for the tests that prepare each and snapshot its plan.
+/// Every statement the hub runs, for the tests that prepare each and snapshot its plan.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
-    [tasks::STATEMENTS, events::STATEMENTS, executors::STATEMENTS, migrate::STATEMENTS].concat()
+    [
+        tasks::STATEMENTS,
+        events::STATEMENTS,
+        executors::STATEMENTS,
+        clients::STATEMENTS,
+        grants::STATEMENTS,
+        owner::STATEMENTS,
+        migrate::STATEMENTS,
+    ]
+    .concat()
 }

@@ -23,10 +23,13 @@ fn defaults_are_the_designs() {
         retention_ms: 30 * 86_400_000,
         result_bytes_max: 262_144,
         instructions_bytes_max: 65_536,
+        access_token_ms: 86_400_000,
+        refresh_token_ms: 7_776_000_000,
         public_url: None,
         targets: TargetPolicy::PublicOnly,
         hub_secret: SECRET.1.to_owned(),
         owner_token: None,
+        owner_passphrase: None,
     };
     assert_eq!(settings, right);
     assert_eq!(read(&[("LEASE_SECONDS", ""), ("PUBLIC_URL", " ")]).unwrap(), right, "empty is not set");
@@ -44,6 +47,8 @@ fn a_number_has_a_range() {
         ("RETENTION_DAYS", 1, 3_650),
         ("RESULT_MAX_BYTES", 1_024, 393_216),
         ("INSTRUCTIONS_MAX_BYTES", 1_024, 262_144),
+        ("ACCESS_TOKEN_SECONDS", 60, 2_592_000),
+        ("REFRESH_TOKEN_SECONDS", 3_600, 31_536_000),
     ];
     for (name, min, max) in ranges {
         assert!(NAMES.contains(&name));
@@ -63,13 +68,17 @@ fn all_errors_are_told_at_once() {
     let errors = Settings::from_vars(|name| match name {
         "LEASE_SECONDS" => Some("0".to_owned()),
         "OWNER_TOKEN" => Some("short".to_owned()),
+        "OWNER_PASSPHRASE" => Some("too short".to_owned()),
         "PUBLIC_URL" => Some("hub.example".to_owned()),
         "ALLOW_PRIVATE_WEBHOOKS" => Some("perhaps".to_owned()),
         _ => None,
     })
     .unwrap_err();
     let names: Vec<&str> = errors.iter().map(|error| error.name).collect();
-    assert_eq!(names, ["LEASE_SECONDS", "PUBLIC_URL", "ALLOW_PRIVATE_WEBHOOKS", "HUB_SECRET", "OWNER_TOKEN"]);
+    assert_eq!(
+        names,
+        ["LEASE_SECONDS", "PUBLIC_URL", "ALLOW_PRIVATE_WEBHOOKS", "HUB_SECRET", "OWNER_TOKEN", "OWNER_PASSPHRASE"]
+    );
 }
 
 #[test]

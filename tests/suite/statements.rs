@@ -13,6 +13,12 @@ const EXCUSED: &[(&str, &str, &str)] = &[
     ("events::chain", "SCAN chain", "the rows that the recursion has just made, at most `EVENTS_READ_MAX`"),
     ("events::chain", "USE TEMP B-TREE FOR ORDER BY", "the same few rows, in the order of the chain"),
     ("events::delete_chain", "SCAN chain", "the events of the one task that leaves"),
+    (
+        "clients::all",
+        "SCAN oauth_clients",
+        "all clients are asked for, in the order of their ids, at most `CLIENTS_READ_MAX`",
+    ),
+    ("grants::count", "SCAN (subquery-1)", "counts what the inner query found, which its limit bounds"),
     ("executors::all", "SCAN e", "all executors are asked for, at most `EXECUTORS_MAX`"),
     ("tasks::count_lane", "SCAN (subquery-1)", "counts what the inner query found, which its limit bounds"),
     ("tasks::count_working", "SCAN (subquery-1)", "counts what the inner query found, which its limit bounds"),

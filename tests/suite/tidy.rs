@@ -22,7 +22,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("executor", &["domain", "store", "hub", "http", "executor"]),
     ("owner", &["domain", "store", "hub", "http", "owner"]),
     ("mcp", &["domain", "store", "hub", "http", "mcp"]),
-    ("http", &["domain", "store", "hub", "http", "executor", "owner", "mcp"]),
+    ("oauth", &["domain", "store", "hub", "http", "oauth"]),
+    ("http", &["domain", "store", "hub", "http", "executor", "owner", "mcp", "oauth"]),
 ];
 
 /// Of `http`, only the router knows who answers.

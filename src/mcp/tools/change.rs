@@ -138,7 +138,7 @@ fn follow() -> String {
 
 pub(super) fn answer(caller: &Caller<'_>, input: AnswerInput) -> Result<Given, ToolError> {
     let id = input.task_id.clone();
-    let answer = Answer { submitter: caller.submitter.to_owned(), task_id: input.task_id, text: input.answer };
+    let answer = Answer { submitter: caller.principal.submitter.clone(), task_id: input.task_id, text: input.answer };
     let answered = hub::answer(caller.hub, &answer).map_err(|rejected| match rejected {
         AnswerRejected::TaskNotFound => ToolError::task_not_found(&id),
         AnswerRejected::NotAsked { state } => not_asked(state),
@@ -166,7 +166,7 @@ fn not_asked(state: State) -> ToolError {
 
 pub(super) fn cancel(caller: &Caller<'_>, input: CancelInput) -> Result<Given, ToolError> {
     let reason = input.reason.as_deref().filter(|reason| !reason.trim().is_empty());
-    let canceled = hub::cancel(caller.hub, caller.submitter, &input.task_id, reason);
+    let canceled = hub::cancel(caller.hub, &caller.principal.submitter, &input.task_id, reason);
     let canceled = canceled.map_err(|rejected| match rejected {
         CancelRejected::TaskNotFound => ToolError::task_not_found(&input.task_id),
         CancelRejected::AlreadyFinished { state } => {
@@ -193,7 +193,7 @@ pub(super) fn cancel(caller: &Caller<'_>, input: CancelInput) -> Result<Given, T
 }
 
 pub(super) fn retry(caller: &Caller<'_>, input: RetryInput) -> Result<Given, ToolError> {
-    let retried = hub::retry_task(caller.hub, caller.submitter, &input.task_id);
+    let retried = hub::retry_task(caller.hub, &caller.principal.submitter, &input.task_id);
     let retried = retried.map_err(|rejected| match rejected {
         RetryRejected::TaskNotFound => ToolError::task_not_found(&input.task_id),
         RetryRejected::NotFinished { state } => {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value as Json};
 use super::answer::{Given, ToolError};
 use super::arguments::read;
 use super::dispatch::Caller;
+use crate::domain::scope::Scope;
 
 /// A tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,16 @@ impl Tool {
     /// The tool of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// The scope that calling it takes.
+    pub fn scope(self) -> Scope {
+        match self {
+            Self::GetTask | Self::ListTasks | Self::ListExecutors | Self::HubStatus => Scope::TasksRead,
+            Self::SubmitTask | Self::AnswerTask | Self::CancelTask | Self::RetryTask | Self::WakeExecutor => {
+                Scope::TasksWrite
+            }
+        }
     }
 
     /// What is said about it.

@@ -94,7 +94,7 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
     let deadline = when(("deadline", input.deadline), ("deadline_seconds", input.deadline_seconds))?;
     let not_before = when(("not_before", input.not_before), ("delay_seconds", input.delay_seconds))?;
     let submit = Submit {
-        submitter: caller.submitter.to_owned(),
+        submitter: caller.principal.submitter.clone(),
         title: input.title,
         instructions: input.instructions,
         executor: input.executor,

@@ -1,7 +1,7 @@
 //! A hub in the middle of its life, to which anything may be sent.
 
 use serde_json::{Value as Json, json};
-use taskhub::http::message::{Outcome, Request, Response};
+use taskhub::http::message::{Fetched, Outcome, Request, Response};
 use taskhub::http::{front, router};
 use taskhub::store::database::{Row, Value};
 
@@ -62,7 +62,7 @@ impl Fuzzed {
     /// secret, and the front refuses nothing that the object would not.
     pub fn send(&self, request: &Request) -> Response {
         let before = self.rows();
-        let refusal = front::refuse(request, &self.world.settings);
+        let refusal = front::refuse(request, &self.world.settings, self.world.now());
         let response = self.answered(request);
         if let Some(refusal) = refusal.filter(|refusal| request.method != "OPTIONS" && refusal.status != 403) {
             assert_eq!(refusal, response);
@@ -98,6 +98,10 @@ impl Fuzzed {
                     assert!((1..=50_000).contains(&ms), "it waits {ms} ms");
                     self.world.pass(ms);
                     request.resumed = Some(wait);
+                }
+                Outcome::Fetch(fetch) => {
+                    assert!(fetch.url.starts_with("https://"), "it reads {fetch:?}");
+                    request.fetched = Some(Fetched::Failed("nothing is there".to_owned()));
                 }
             }
         }

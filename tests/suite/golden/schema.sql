@@ -1,3 +1,11 @@
+CREATE TABLE auth_tries (
+  kind TEXT NOT NULL,
+  address TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  PRIMARY KEY (kind, address)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE executor_keys (
   hash TEXT PRIMARY KEY,
   executor TEXT NOT NULL REFERENCES executors (name) ON DELETE CASCADE,
@@ -15,6 +23,48 @@ CREATE TABLE executors (
   last_wake_at INTEGER,
   last_wake_status TEXT
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE oauth_clients (
+  id TEXT PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('registered', 'document')),
+  name TEXT,
+  uri TEXT,
+  redirect_uris TEXT NOT NULL,
+  auth_method TEXT NOT NULL CHECK (auth_method IN ('none', 'client_secret_post', 'client_secret_basic')),
+  created_at INTEGER NOT NULL,
+  fetched_at INTEGER,
+  used_at INTEGER,
+  CHECK ((kind = 'document') = (fetched_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE oauth_grants (
+  id TEXT PRIMARY KEY,
+  client_id TEXT NOT NULL,
+  client_name TEXT,
+  scopes TEXT NOT NULL,
+  executor TEXT,
+  redirect_uri TEXT NOT NULL,
+  code_challenge TEXT NOT NULL,
+  approved_from TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  code_expires_at INTEGER NOT NULL,
+  exchanged_at INTEGER,
+  generation INTEGER NOT NULL DEFAULT 0,
+  rotated_at INTEGER,
+  expires_at INTEGER NOT NULL,
+  revoked_at INTEGER,
+  revoked_because TEXT CHECK (revoked_because IN ('owner', 'client', 'code_replayed', 'refresh_replayed')),
+  CHECK ((exchanged_at IS NULL) = (rotated_at IS NULL)),
+  CHECK ((exchanged_at IS NULL) = (generation = 0)),
+  CHECK ((revoked_at IS NULL) = (revoked_because IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE owner_passphrase (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  hash TEXT NOT NULL,
+  bootstrap TEXT NOT NULL,
+  changed_at INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE queue_executors (
   queue TEXT NOT NULL,
@@ -119,6 +169,17 @@ CREATE TABLE tasks (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX executor_keys_executor ON executor_keys (executor, rank);
+
+CREATE INDEX oauth_clients_unused ON oauth_clients (created_at) WHERE used_at IS NULL;
+
+CREATE INDEX oauth_grants_client ON oauth_grants (client_id);
+
+CREATE INDEX oauth_grants_expiry ON oauth_grants (expires_at);
+
+CREATE INDEX oauth_grants_origin ON oauth_grants (approved_from);
+
+CREATE INDEX oauth_grants_replayed ON oauth_grants (revoked_at)
+  WHERE revoked_because IN ('code_replayed', 'refresh_replayed');
 
 CREATE INDEX queue_executors_executor ON queue_executors (executor);
 

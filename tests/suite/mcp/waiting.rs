@@ -14,14 +14,14 @@ fn get(id: &str, wait_seconds: u32) -> Request {
 fn waits(world: &World, request: &Request) -> Wait {
     match outcome(world, request) {
         Outcome::Wait(wait) => wait,
-        Outcome::Reply(response) => panic!("it answers {}", String::from_utf8_lossy(&response.body)),
+        other => panic!("it does not wait: {other:?}"),
     }
 }
 
 fn answers(world: &World, request: &Request) -> Json {
     match outcome(world, request) {
         Outcome::Reply(response) => taken("get_task", &read(&response).1).expect("a task"),
-        Outcome::Wait(wait) => panic!("it waits: {wait:?}"),
+        waits => panic!("it is not answered: {waits:?}"),
     }
 }
 

@@ -32,7 +32,7 @@ fn with_header(method: &str, path: &str, value: Option<&str>) -> Request {
 
 /// Refused by the front, without the object; and by the object, whatever the front does.
 fn refused(world: &World, request: &Request) -> (String, String) {
-    let by_front = front::refuse(request, &world.settings).expect("the front refuses it");
+    let by_front = front::refuse(request, &world.settings, world.now()).expect("the front refuses it");
     let by_object = world.send(request);
     assert_eq!(by_front.body, by_object.body);
     let detail = problem(&by_front, 401, "unauthorized");
@@ -77,7 +77,7 @@ fn a_revoked_key_stops_at_once() {
     world.owner("POST", "/api/executors/bot/keys", json!({ "revoke_others": true }));
     for path in EXECUTOR_PATHS {
         let request = request("POST", path, &key, &json!({}));
-        assert_eq!(front::refuse(&request, &world.settings), None);
+        assert_eq!(front::refuse(&request, &world.settings, world.now()), None);
         let response = world.send(&request);
         let detail = problem(&response, 401, "unauthorized");
         assert!(detail.contains("revoked") && detail.contains("do not retry"), "{detail}");
@@ -97,10 +97,11 @@ fn the_owner_needs_the_owners_token() {
     let world = World::new();
     let key = world.executor("bot", &[]);
     let before = world.db.dump();
-    let metadata = "resource_metadata=\"https://hub.example/.well-known/oauth-protected-resource/mcp\"";
+    let metadata = "resource_metadata=\"https://hub.example/.well-known/oauth-protected-resource/mcp\", \
+                    scope=\"tasks:read tasks:write\"";
     for (method, path) in OWNER_PATHS {
         let (_, challenge) = refused(&world, &with_header(method, path, None));
-        assert_eq!(challenge, format!("Bearer {metadata}"));
+        assert_eq!(challenge, format!("Bearer {metadata}"), "no error where no credential was sent");
         for value in [
             "Bearer junk".to_owned(),
             format!("Bearer {key}"),

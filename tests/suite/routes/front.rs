@@ -38,7 +38,7 @@ fn a_path_takes_its_methods_and_names_them() {
     for (path, methods) in ROUTES {
         for method in METHODS {
             let request = request(method, path, bearer(path, &key), &json!({}));
-            let refusal = front::refuse(&request, &world.settings);
+            let refusal = front::refuse(&request, &world.settings, world.now());
             if methods.contains(&method) {
                 assert_eq!(refusal, None, "{method} {path}");
                 continue;
@@ -78,7 +78,7 @@ fn a_path_that_leads_nowhere_is_404_with_or_without_a_credential() {
         for method in ["GET", "POST"] {
             for bearer in [OWNER_TOKEN, "junk"] {
                 let request = request(method, path, bearer, &json!({}));
-                let refusal = front::refuse(&request, &world.settings).expect("the front refuses it");
+                let refusal = front::refuse(&request, &world.settings, world.now()).expect("the front refuses it");
                 problem(&refusal, 404, "not_found");
                 problem(&world.send(&request), 404, "not_found");
             }

@@ -93,7 +93,7 @@ impl World {
     pub fn send(&self, request: &Request) -> Response {
         match router::handle(&self.hub(), request) {
             Outcome::Reply(response) => response,
-            Outcome::Wait(wait) => panic!("the request waits: {wait:?}"),
+            waits => panic!("the request is not answered: {waits:?}"),
         }
     }
 
@@ -107,7 +107,7 @@ impl World {
     pub fn send_waiting(&self, request: &Request) -> Wait {
         match router::handle(&self.hub(), request) {
             Outcome::Wait(wait) => wait,
-            Outcome::Reply(response) => panic!("the request is answered: {response:?}"),
+            other => panic!("the request does not wait: {other:?}"),
         }
     }
 

@@ -77,12 +77,12 @@ fn answer(world: &World, request: &Request, now: i64, seed: &str) -> Response {
     if request.path == workload::TICK {
         return tick(&hub);
     }
-    if let Some(refusal) = front::refuse(request, &world.settings) {
+    if let Some(refusal) = front::refuse(request, &world.settings, world.now()) {
         return refusal;
     }
     match router::handle(&hub, request) {
         Outcome::Reply(response) => response,
-        Outcome::Wait(wait) => panic!("a scripted request waits: {wait:?}"),
+        waits => panic!("a scripted request is not answered: {waits:?}"),
     }
 }
 

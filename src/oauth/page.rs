@@ -1,0 +1,290 @@
+//! The pages at `/authorize`: plain HTML that works without scripts, on a phone, and with a screen reader.
+//!
+//! Everything that a client says is escaped by the template. The page loads nothing, may not be framed, and runs no script.
+
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+
+use super::authorize::{Asked, Trouble};
+use super::client::{self, UnknownClient};
+use super::redirect::{self, Reach};
+use crate::domain::scope::{Scope, Scopes};
+use crate::http::message::Response;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--line:#8886;--accent:#1f6feb;--bad:#c62828;--warn:#8a5300}\
+@media(prefers-color-scheme:dark){:root{--accent:#6ea8fe;--bad:#ff8a80;--warn:#ffcc80}}\
+*{box-sizing:border-box}\
+body{margin:0;padding:1.5rem 1rem;font:1rem/1.5 system-ui,sans-serif}\
+main{max-width:32rem;margin:0 auto}\
+h1{font-size:1.4rem;line-height:1.25;margin:0 0 .75rem;overflow-wrap:anywhere}\
+p{margin:.5rem 0;overflow-wrap:anywhere}\
+fieldset{border:1px solid var(--line);border-radius:.5rem;margin:1rem 0;padding:.25rem 1rem}\
+legend{font-weight:600;padding:0 .25rem}\
+.scope{display:grid;grid-template-columns:auto 1fr;gap:.1rem .75rem;align-items:start;padding:.6rem 0}\
+.scope input{width:1.3rem;height:1.3rem;margin:.15rem 0 0}\
+.scope small,.scope select{grid-column:2}\
+small{opacity:.8}\
+label{font-weight:600}\
+input[type=password],select{width:100%;font:inherit;padding:.6rem;border:1px solid var(--line);border-radius:.4rem;margin:.25rem 0}\
+.buttons{display:flex;gap:.75rem;margin-top:1rem;flex-wrap:wrap}\
+button{flex:1 1 8rem;font:inherit;font-weight:600;padding:.75rem 1rem;border-radius:.4rem;border:1px solid var(--accent);\
+background:none;color:var(--accent);cursor:pointer}\
+button.go{background:var(--accent);color:Canvas}\
+.notice{border-left:.3rem solid var(--bad);padding:.25rem .75rem;margin:1rem 0}\
+.warning{border-left:.3rem solid var(--warn);padding:.25rem .75rem;margin:1rem 0}\
+:focus-visible{outline:3px solid var(--accent);outline-offset:2px}";
+
+static STYLE_HASH: LazyLock<String> = LazyLock::new(|| STANDARD.encode(Sha256::digest(STYLE.as_bytes())));
+
+/// What the owner has entered so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// The scopes that are switched on.
+    pub scopes: Scopes,
+    /// The executor for `tasks:execute`; empty if none is chosen.
+    pub executor: String,
+}
+
+/// What the owner must be told before the next try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The passphrase is wrong.
+    Wrong {
+        /// Tries that are left from here.
+        left: u32,
+    },
+    /// Too many wrong ones.
+    Limited {
+        /// When to try again, in seconds.
+        retry_after_seconds: u32,
+    },
+    /// The hub has no passphrase.
+    NoPassphrase,
+    /// The form is too old, or not this page's.
+    Stale,
+    /// No scope is switched on.
+    NoScope,
+    /// No executor is chosen.
+    NoExecutor,
+    /// There are too many grants.
+    TooMany,
+}
+
+/// Everything on the consent page.
+pub struct View<'v> {
+    /// What the client asks for.
+    pub asked: &'v Asked,
+    /// Where the hub is.
+    pub hub: &'v str,
+    /// Where the form goes.
+    pub action: &'v str,
+    /// What proves that the form is this page's.
+    pub form_token: &'v str,
+    /// What is entered.
+    pub entered: &'v Entered,
+    /// The executors that there are.
+    pub executors: &'v [String],
+    /// What to tell.
+    pub notice: Option<Notice>,
+}
+
+/// The scopes that the page offers: what the client asks for, and reading and writing tasks in any case, because some
+/// clients cannot ask for more later.
+pub fn offered(asked: &Asked) -> Scopes {
+    Scopes::USUAL.iter().fold(asked.scopes, Scopes::with)
+}
+
+/// A page as a response. `redirect_uri` is where its form may lead.
+pub fn response(status: u16, html: &Markup, redirect_uri: Option<&str>) -> Response {
+    // The browser applies `form-action` to every redirect that follows, those of the client's site included. So any site is
+    // permitted, and this machine, but no other scheme.
+    let form_action = match redirect_uri.map(redirect::check) {
+        Some(Ok(Reach::Loopback)) => "'self' https: http://localhost:* http://127.0.0.1:* http://[::1]:*",
+        Some(Ok(Reach::Site)) => "'self' https:",
+        Some(Err(_)) | None => "'none'",
+    };
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; form-action {form_action}; frame-ancestors 'none'; base-uri 'none'",
+        *STYLE_HASH
+    );
+    Response::bytes(status, "text/html; charset=utf-8", html.0.clone().into_bytes())
+        .with("content-security-policy", policy)
+        .with("x-frame-options", "DENY")
+        .with("x-content-type-options", "nosniff")
+        .with("referrer-policy", "same-origin")
+}
+
+fn frame(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { main { (body) } }
+        }
+    }
+}
+
+/// The page on which the owner decides.
+pub fn consent(view: &View<'_>) -> Markup {
+    let client = &view.asked.client;
+    let name = client.name.as_deref().unwrap_or("A client without a name");
+    let offered = offered(view.asked);
+    let body = html! {
+        h1 { (name) " wants to use your taskhub" }
+        (identity(view.asked))
+        @if let Some(notice) = view.notice { (told(notice)) }
+        form method="post" action=(view.action) {
+            input type="hidden" name="form_token" value=(view.form_token);
+            fieldset {
+                legend { "It may" }
+                @for scope in offered.iter() { (switch(scope, view)) }
+            }
+            label for="passphrase" { "Your passphrase for this hub" }
+            input #passphrase type="password" name="passphrase" required autocomplete="current-password"
+                autocapitalize="none" spellcheck="false" aria-describedby="passphrase-note";
+            small #passphrase-note { "It is OWNER_PASSPHRASE unless you have changed it. Type it at " (view.hub) " only." }
+            div.buttons {
+                button.go type="submit" name="decision" value="approve" { "Approve" }
+                button type="submit" name="decision" value="deny" formnovalidate { "Decline" }
+            }
+        }
+    };
+    frame(&format!("Approve {name}? – taskhub"), &body)
+}
+
+/// Who it is, as far as that is known, and where the browser goes next.
+fn identity(asked: &Asked) -> Markup {
+    let host = redirect::host(&asked.back.redirect_uri);
+    let document = Some(asked.client.id.as_str()).filter(|id| client::is_document(id)).map(redirect::host);
+    html! {
+        @match &document {
+            Some(site) => p { "It is described by " strong { (site) } ", which stands for its name." }
+            None => p { "It registered itself; its name is its own word, and nobody vouches for it." }
+        }
+        @match asked.reach {
+            Reach::Site => p { "Once you decide, your browser goes to " strong { (host) } "." }
+            Reach::Loopback => {
+                p.warning {
+                    "Once you decide, your browser goes to a program on the computer it runs on (" strong { (host) } "). Any \
+                     program there can pretend to be this client: approve only if you have just started it yourself."
+                }
+            }
+        }
+    }
+}
+
+fn switch(scope: Scope, view: &View<'_>) -> Markup {
+    let id = scope.name().replace(':', "-");
+    let note = format!("{id}-note");
+    let (label, words) = match scope {
+        Scope::TasksRead => ("See tasks", "Your tasks with their results, your executors, and the state of the hub."),
+        Scope::TasksWrite => ("Hand out tasks", "Submit, answer, cancel and retry tasks, and wake executors."),
+        Scope::TasksExecute => ("Work on tasks", "Take the tasks of one executor and send their results."),
+        Scope::HubAdmin => (
+            "Administer the hub",
+            "Everything you can do yourself: executors, keys, clients, the passphrase. Rarely needed.",
+        ),
+    };
+    html! {
+        div.scope {
+            input #(id) type="checkbox" name="scope" value=(scope.name()) checked[view.entered.scopes.names(scope)]
+                aria-describedby=(note);
+            label for=(id) { (label) }
+            small #(note) { (words) }
+            @if scope == Scope::TasksExecute {
+                @if view.executors.is_empty() {
+                    small { "There is no executor yet; switch this off, or create one first." }
+                } @else {
+                    select name="executor" aria-label="Executor to work as" {
+                        option value="" { "Choose the executor…" }
+                        @for executor in view.executors {
+                            option value=(executor) selected[*executor == view.entered.executor] { (executor) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn told(notice: Notice) -> Markup {
+    let words = match notice {
+        Notice::Wrong { left: 0 } => "This passphrase is wrong, and there are no tries left for now.".to_owned(),
+        Notice::Wrong { left: 1 } => "This passphrase is wrong. One try is left for now.".to_owned(),
+        Notice::Wrong { left } => format!("This passphrase is wrong. {left} tries are left for now."),
+        Notice::Limited { retry_after_seconds } => {
+            let minutes = retry_after_seconds.div_ceil(60);
+            format!(
+                "There were too many wrong passphrases, so this one was not looked at. Try again in {minutes} min, or from \
+                 another network; the hub's OWNER_TOKEN is taken in place of the passphrase at any time."
+            )
+        }
+        Notice::NoPassphrase => "This hub has no passphrase yet. Set the secret OWNER_PASSPHRASE (wrangler secret put \
+                                 OWNER_PASSPHRASE), then reload this page."
+            .to_owned(),
+        Notice::Stale => {
+            "This page had been open for too long, or your browser sent no cookie. Check it and send it again."
+                .to_owned()
+        }
+        Notice::NoScope => "Nothing is switched on: switch on what it may do, or decline.".to_owned(),
+        Notice::NoExecutor => {
+            "To work on tasks, it needs one of your executors: choose it, or switch that off.".to_owned()
+        }
+        Notice::TooMany => {
+            "This hub has as many grants as it may: end some (DELETE /api/grants/{id}), then try again.".to_owned()
+        }
+    };
+    html! { p.notice role="alert" { (words) } }
+}
+
+/// The page that says why the owner is not asked.
+pub fn trouble(trouble: &Trouble) -> Markup {
+    let (what, remedy) = match trouble {
+        Trouble::Parameters(detail) => (detail.clone(), "The client made a broken request; its maker has to mend it."),
+        Trouble::NoClient => (
+            "The request does not say which client it is from (client_id).".to_owned(),
+            "This page is opened by a client that wants to connect. Begin there, for example by adding this hub as a \
+             connector in Claude.",
+        ),
+        Trouble::Client(UnknownClient::NotRegistered) => (
+            "This client is not registered at this hub, or its registration was never used and has expired.".to_owned(),
+            "Remove the connection in the client and add it again, so that it registers anew.",
+        ),
+        Trouble::Client(UnknownClient::Address(why)) => (
+            format!("The client's id is an address at which its description cannot be: {why}."),
+            "The client's maker has to mend it, or let it register instead.",
+        ),
+        Trouble::Client(UnknownClient::Document(why)) => (
+            format!("The client's description could not be used: {why}."),
+            "Try again in a minute. If it stays so, the client's maker has to mend it.",
+        ),
+        Trouble::Client(UnknownClient::Limited(_)) => {
+            ("Too many unknown clients came from here.".to_owned(), "Try again in a quarter of an hour.")
+        }
+        Trouble::Storage => {
+            ("The hub's storage failed.".to_owned(), "Try again; if it fails again, look into the Worker's log.")
+        }
+        Trouble::Redirect(why) => (
+            (*why).to_owned(),
+            "The browser is not sent there, because somebody else might be waiting. Remove the connection in the client and add \
+             it again; if it stays so, the client's maker has to mend it.",
+        ),
+    };
+    let body = html! {
+        h1 { "This client cannot be connected" }
+        p.notice role="alert" { (what) }
+        p { (remedy) }
+    };
+    frame("Not connected – taskhub", &body)
+}
