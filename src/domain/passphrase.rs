@@ -10,7 +10,7 @@ use sha2::Sha256;
 use super::secret::equal;
 
 /// Rounds of the hash. Stored with each hash, so that a later build may take more.
-pub const ROUNDS: u32 = 100_000;
+pub const ROUNDS: u32 = 200_000;
 /// Random bytes of the salt.
 pub const SALT_BYTES: usize = 16;
 
