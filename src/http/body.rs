@@ -1,7 +1,7 @@
 //! JSON bodies: read strictly, refused with a sentence that a language model can act on.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::message::Request;
 use super::problem::{Problem, bad_request};
@@ -31,16 +31,33 @@ pub fn json(request: &Request) -> Result<Json, Problem> {
 
 /// A JSON object as the type that a call takes. A field that is null counts as left out.
 pub fn typed<T: DeserializeOwned>(value: &Json) -> Result<T, Problem> {
-    let mut value = value.clone();
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, field| !field.is_null());
-    }
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = shorten(&error.path().to_string(), FOUND_CHARS_MAX);
-        let reason = in_words_of_json(&error.into_inner().to_string());
-        let place = if path == "." { String::new() } else { format!("{path}: ") };
+    let fields = value.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null());
+    let fields: Map<String, Json> = fields.map(|(name, field)| (name.clone(), field.clone())).collect();
+    T::deserialize(&Json::Object(fields.clone())).map_err(|error| {
+        let place = wrong_field::<T>(&fields).map_or_else(String::new, |name| format!("{name}: "));
+        let reason = in_words_of_json(&error.to_string());
         bad_request(format!("The body does not fit this call: {place}{reason}. Mend it and send the call again."))
     })
+}
+
+/// The field whose value does not fit, or in which something is wrong. serde does not say, but it reads the fields in order
+/// and stops at the first that is wrong.
+fn wrong_field<T: DeserializeOwned>(fields: &Map<String, Json>) -> Option<&String> {
+    let mut so_far = Map::new();
+    let mut before = String::new();
+    for (name, field) in fields {
+        so_far.insert(name.clone(), field.clone());
+        let reason =
+            T::deserialize(&Json::Object(so_far.clone())).err().map(|error| error.to_string()).unwrap_or_default();
+        let is_own_name = reason.starts_with(&format!("unknown field `{name}`"));
+        // What is missing is missing in an object of its own, if the reason came with it.
+        let is_inside = field.is_object() && reason != before;
+        if !reason.is_empty() && !is_own_name && (is_inside || !reason.starts_with("missing field")) {
+            return Some(name);
+        }
+        before = reason;
+    }
+    None
 }
 
 /// What serde expects, without Rust's names of types, which say nothing to a caller, and without the text that it found,
