@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Hub;
 use super::executors::{ExecutorView, list_executors};
+use super::grants::replayed_grants;
 use crate::domain::task::Lane;
 use crate::store::database::DatabaseError;
+use crate::store::grants::GrantRow;
 use crate::store::migrate;
 use crate::store::tasks;
 
@@ -27,6 +29,8 @@ pub struct HubStatus {
     pub queues: BTreeMap<String, (u32, u32)>,
     /// When a timer runs out next, in milliseconds.
     pub next_due_at: Option<i64>,
+    /// Grants that ended lately because a copy of one of their credentials was used.
+    pub replayed: Vec<GrantRow>,
 }
 
 /// The hub at a glance. Counts are bounded, so the look costs what the executors and their backlog cost, not the history.
@@ -47,6 +51,7 @@ pub fn hub_status(hub: &Hub<'_>) -> Result<HubStatus, DatabaseError> {
         executors,
         queues,
         next_due_at: hub.next_due()?,
+        replayed: replayed_grants(hub)?,
     })
 }
 

@@ -198,3 +198,24 @@ fn links_lead_somewhere() {
         }
     }
 }
+
+/// What stands between these two, on the line of `wrangler.toml` or `scripts/workerd.capnp` that has it.
+fn configured(text: &str, name: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
+    let (_, value) = line.split_once('=').expect("a value");
+    value.trim().trim_end_matches(',').to_owned()
+}
+
+/// A hub behaves alike under bare workerd and on Cloudflare.
+#[test]
+fn workerd_and_wrangler_are_configured_alike() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).expect("a configuration can be read");
+    let (wrangler, workerd) = (read("wrangler.toml"), read("scripts/workerd.capnp"));
+    for (there, here) in [("compatibility_date", "compatibilityDate"), ("compatibility_flags", "compatibilityFlags")] {
+        assert_eq!(configured(&wrangler, there), configured(&workerd, here));
+    }
+    for name in NAMES {
+        let binding = format!("( name = \"{name}\", fromEnvironment = \"{name}\" )");
+        assert!(workerd.contains(&binding), "workerd.capnp does not bind {name}");
+    }
+}

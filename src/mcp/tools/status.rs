@@ -124,8 +124,16 @@ fn executor(executor: &ExecutorView, now: i64) -> Executor {
     }
 }
 
-/// Executors for which tasks wait and that are not there.
+/// Executors for which tasks wait and that are not there, and clients of whose credentials somebody has a copy.
 fn attention(status: &HubStatus) -> Vec<String> {
+    let replayed = status.replayed.iter().map(|grant| {
+        let name = grant.client_name.as_deref().unwrap_or(&grant.client_id);
+        let at = grant.revoked.map_or_else(String::new, |(at, _)| format!(" at {}", Moment(at)));
+        format!(
+            "The client {name} was signed out{at}: a code or refresh token of it was used a second time, so somebody may have a \
+             copy. Tell your user; signing in anew is safe."
+        )
+    });
     let idle =
         |executor: &&ExecutorView| executor.ready > 0 && !view::is_seen_lately(executor.last_seen_at, status.time);
     let told = |executor: &ExecutorView| {
@@ -138,5 +146,5 @@ fn attention(status: &HubStatus) -> Vec<String> {
         let tasks = if ready == 1 { "1 task waits".to_owned() } else { format!("{ready} tasks wait") };
         format!("{tasks} for {name}, which {seen}. {remedy}")
     };
-    status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told).collect()
+    replayed.chain(status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told)).collect()
 }
