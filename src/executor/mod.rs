@@ -4,7 +4,7 @@
 //! never in a URL; every refusal says what to do next. It refuses to know SQL and the lifecycle.
 
 mod handlers;
-mod refusals;
+pub mod refusals;
 pub mod wire;
 
 pub use handlers::handle;

@@ -5,7 +5,7 @@ use crate::http::problem::{Problem, bad_request, storage_failed};
 use crate::hub::{AttemptRejected, ClaimRejected};
 
 /// The problem that answers a refused heartbeat, result, deferral or release.
-pub(super) fn attempt(rejected: &AttemptRejected) -> Problem {
+pub fn attempt(rejected: &AttemptRejected) -> Problem {
     match rejected {
         AttemptRejected::TaskNotFound => task_not_found(),
         AttemptRejected::LeaseLost { why } => {
@@ -46,7 +46,7 @@ pub(super) fn attempt(rejected: &AttemptRejected) -> Problem {
 }
 
 /// The problem that answers a refused claim.
-pub(super) fn claim(rejected: &ClaimRejected) -> Problem {
+pub fn claim(rejected: &ClaimRejected) -> Problem {
     match rejected {
         ClaimRejected::Ended { task_id, state } => {
             let state = state.map_or("deleted", State::as_str);
@@ -74,7 +74,7 @@ pub(super) fn claim(rejected: &ClaimRejected) -> Problem {
 }
 
 /// What an executor does after a heartbeat.
-pub(super) fn after_beat(state: State) -> &'static str {
+pub fn after_beat(state: State) -> &'static str {
     match state {
         State::InputRequired => {
             "A person has been asked. Go on sending heartbeats with state \"input-required\" until messages holds the answer; \

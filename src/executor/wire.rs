@@ -42,7 +42,7 @@ pub struct HeartbeatBody {
 }
 
 /// The states that a heartbeat may report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BeatState {
     /// At work.
@@ -79,7 +79,7 @@ pub struct ResultBody {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultStatus {
     /// Done.

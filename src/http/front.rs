@@ -66,7 +66,7 @@ fn is_repeatable_rpc(message: &Json) -> bool {
     match message["params"]["name"].as_str() {
         Some("submit_task") => arguments["idempotency_key"].is_string(),
         Some("get_task" | "list_tasks" | "list_executors" | "hub_status" | "cancel_task" | "answer_task") => true,
-        Some("retry_task") => true,
+        Some("retry_task" | "claim_task" | "heartbeat_task" | "finish_task" | "defer_task") => true,
         _ => false,
     }
 }

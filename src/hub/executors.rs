@@ -195,6 +195,15 @@ fn view(hub: &Hub<'_>, row: ExecutorRow) -> Result<ExecutorView, DatabaseError> 
     Ok(ExecutorView { wake, last_seen_at, ready, held, row })
 }
 
+/// The executor of this name, which calls through a client of its own; it counts as seen.
+pub fn executor_at_work(hub: &Hub<'_>, name: &str) -> Result<Option<ExecutorRow>, DatabaseError> {
+    let executor = executors::by_name(hub.db, name)?;
+    if executor.is_some() {
+        hub.presence.seen(name, hub.now);
+    }
+    Ok(executor)
+}
+
 /// The executor that this key belongs to, if it is valid now; it counts as seen.
 pub fn authenticate(hub: &Hub<'_>, key: &str) -> Result<Option<ExecutorRow>, DatabaseError> {
     if secret::executor_of_key(&hub.settings.hub_secret, key).is_none() {

@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("hub", &["domain", "store", "outbound", "hub", "hooks", "faults"]),
     ("executor", &["domain", "store", "hub", "http", "executor"]),
     ("owner", &["domain", "store", "hub", "http", "owner"]),
-    ("mcp", &["domain", "store", "hub", "http", "mcp"]),
+    ("mcp", &["domain", "store", "hub", "http", "executor", "mcp"]),
     ("oauth", &["domain", "store", "hub", "http", "oauth"]),
     ("http", &["domain", "store", "hub", "http", "executor", "owner", "mcp", "oauth"]),
 ];

@@ -4,6 +4,7 @@
 //! the hub, and the mapping from the hub's refusals to sentences; exhaustive on purpose. A tool calls one command.
 
 mod change;
+mod execute;
 mod executors;
 mod get;
 mod list;
@@ -39,6 +40,14 @@ pub enum Tool {
     ListExecutors,
     /// `hub_status`
     HubStatus,
+    /// `claim_task`
+    ClaimTask,
+    /// `heartbeat_task`
+    HeartbeatTask,
+    /// `finish_task`
+    FinishTask,
+    /// `defer_task`
+    DeferTask,
 }
 
 /// What is said about a tool.
@@ -64,7 +73,7 @@ pub struct About {
 
 impl Tool {
     /// Every tool, in the order in which a model reads them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::SubmitTask,
         Self::GetTask,
         Self::ListTasks,
@@ -74,6 +83,10 @@ impl Tool {
         Self::WakeExecutor,
         Self::ListExecutors,
         Self::HubStatus,
+        Self::ClaimTask,
+        Self::HeartbeatTask,
+        Self::FinishTask,
+        Self::DeferTask,
     ];
 
     /// The tool's name on the wire.
@@ -88,6 +101,10 @@ impl Tool {
             Self::WakeExecutor => "wake_executor",
             Self::ListExecutors => "list_executors",
             Self::HubStatus => "hub_status",
+            Self::ClaimTask => "claim_task",
+            Self::HeartbeatTask => "heartbeat_task",
+            Self::FinishTask => "finish_task",
+            Self::DeferTask => "defer_task",
         }
     }
 
@@ -103,6 +120,7 @@ impl Tool {
             Self::SubmitTask | Self::AnswerTask | Self::CancelTask | Self::RetryTask | Self::WakeExecutor => {
                 Scope::TasksWrite
             }
+            Self::ClaimTask | Self::HeartbeatTask | Self::FinishTask | Self::DeferTask => Scope::TasksExecute,
         }
     }
 
@@ -119,6 +137,10 @@ impl Tool {
             Self::WakeExecutor => executors::about_wake(),
             Self::ListExecutors => executors::about_list(),
             Self::HubStatus => status::about(),
+            Self::ClaimTask => execute::about_claim(),
+            Self::HeartbeatTask => execute::about_heartbeat(),
+            Self::FinishTask => execute::about_finish(),
+            Self::DeferTask => execute::about_defer(),
         }
     }
 
@@ -134,6 +156,10 @@ impl Tool {
             Self::WakeExecutor => executors::wake(caller, read(self, arguments)?),
             Self::ListExecutors => executors::list(caller, read(self, arguments)?),
             Self::HubStatus => status::call(caller, read(self, arguments)?),
+            Self::ClaimTask => execute::claim(caller, read(self, arguments)?),
+            Self::HeartbeatTask => execute::heartbeat(caller, read(self, arguments)?),
+            Self::FinishTask => execute::finish(caller, read(self, arguments)?),
+            Self::DeferTask => execute::defer(caller, read(self, arguments)?),
         }
     }
 }

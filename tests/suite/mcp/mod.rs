@@ -5,6 +5,7 @@ mod validate;
 
 mod arguments;
 mod cors;
+mod execute;
 mod ladder;
 mod paging;
 mod schema;
