@@ -18,6 +18,7 @@ use super::waiting::Waiting;
 use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, guarded, guarded_now, problems};
 use crate::domain::settings::{SettingError, Settings};
 use crate::http::message::{Fetched, Outcome, Request, Response};
+use crate::http::route::{Access, Route};
 use crate::http::router;
 use crate::hub::{Effects, Hub, Presence, WakeOrder, WakeOutcome, record_wake};
 use crate::store::database::{Database as _, RowsUsed};
@@ -136,7 +137,6 @@ impl Object {
             alarm::sweep_now(&self).await;
             return Response::empty(204);
         }
-        self.origin.borrow_mut().clone_from(&request.origin);
         #[cfg(feature = "test-hooks")]
         if let Some(response) = super::test_routes::answer(&self, &request).await {
             return response;
@@ -151,7 +151,7 @@ impl Object {
         let mut spent = RowsUsed::default();
         for _ in 0..RESUMES_MAX {
             let before = self.database.rows_used();
-            let outcome = self.run(clock(), |hub| {
+            let outcome = self.run_at(&request.origin, clock(), |hub| {
                 #[cfg(feature = "test-hooks")]
                 super::test_routes::arm(&request);
                 router::handle(hub, &request)
@@ -160,7 +160,10 @@ impl Object {
             spent.read += after.read - before.read;
             spent.written += after.written - before.written;
             let mut wait = match outcome {
-                Ok(Outcome::Reply(response)) => return with_rows(response, spent),
+                Ok(Outcome::Reply(response)) => {
+                    self.learn_origin(&request, &response);
+                    return with_rows(response, spent);
+                }
                 Ok(Outcome::Wait(wait)) => wait,
                 Ok(Outcome::Fetch(fetch)) => {
                     let fetched = guarded(outbound::fetch(&fetch)).await;
@@ -182,11 +185,26 @@ impl Object {
         problems::internal()
     }
 
-    /// Runs commands in one turn, and sets going what they want done outside.
+    /// Remembers where the hub is reached, from requests only that proved themselves: executors are sent there with their
+    /// keys.
+    fn learn_origin(&self, request: &Request, response: &Response) {
+        let is_guarded = Route::of(&request.method, &request.path).is_ok_and(|route| route.access() != Access::Anyone);
+        if is_guarded && response.status < 400 {
+            self.origin.borrow_mut().clone_from(&request.origin);
+        }
+    }
+
+    /// Runs commands that no request asked for.
     pub fn run<T>(self: &Rc<Self>, now: i64, body: impl FnOnce(&Hub<'_>) -> T) -> Result<T, Panicked> {
-        let written_before = self.database.rows_used().written;
         let origin = self.origin.borrow().clone();
-        let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, &origin);
+        self.run_at(&origin, now, body)
+    }
+
+    /// Runs commands in one turn, and sets going what they want done outside. `origin` is where the hub was reached: a request
+    /// that waited must not see another one's, for which its token is not good.
+    fn run_at<T>(self: &Rc<Self>, origin: &str, now: i64, body: impl FnOnce(&Hub<'_>) -> T) -> Result<T, Panicked> {
+        let written_before = self.database.rows_used().written;
+        let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, origin);
         let result = guarded_now(|| body(&hub));
         let wrote = self.database.rows_used().written > written_before;
         if wrote || self.alarm.is_overdue(clock()) {
