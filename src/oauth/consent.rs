@@ -47,7 +47,7 @@ fn told(trouble: &Trouble) -> Response {
         Trouble::Storage => (500, None),
         Trouble::Parameters(_) | Trouble::NoClient | Trouble::Client(_) | Trouble::Redirect(_) => (400, None),
     };
-    let response = page::response(status, &page::trouble(trouble), None);
+    let response = page::response(status, &page::trouble(trouble), false);
     match retry_after {
         Some(seconds) => response.with("retry-after", seconds.to_string()),
         None => response,
@@ -86,7 +86,7 @@ impl Page<'_> {
             executors: &executors,
             notice,
         });
-        let response = page::response(status, &html, Some(&self.asked.back.redirect_uri));
+        let response = page::response(status, &html, true);
         let response = match notice {
             Some(Notice::Limited { retry_after_seconds }) => {
                 response.with("retry-after", retry_after_seconds.to_string())

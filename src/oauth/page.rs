@@ -99,17 +99,14 @@ pub fn offered(asked: &Asked) -> Scopes {
     Scopes::USUAL.iter().fold(asked.scopes, Scopes::with)
 }
 
-/// A page as a response. `redirect_uri` is where its form may lead.
-pub fn response(status: u16, html: &Markup, redirect_uri: Option<&str>) -> Response {
-    // The browser applies `form-action` to every redirect that follows, those of the client's site included. So any site is
-    // permitted, and this machine, but no other scheme.
-    let form_action = match redirect_uri.map(redirect::check) {
-        Some(Ok(Reach::Loopback)) => "'self' https: http://localhost:* http://127.0.0.1:* http://[::1]:*",
-        Some(Ok(Reach::Site)) => "'self' https:",
-        Some(Err(_)) | None => "'none'",
-    };
+/// A page as a response.
+pub fn response(status: u16, html: &Markup, has_form: bool) -> Response {
+    // Browsers apply `form-action` to every redirect that follows, those of the client's site included, and some of these lead
+    // to the scheme of an app (claude.ai sends the browser on to claude:). No list of schemes is complete, so a page with a
+    // form does without. Nothing that a client says gets onto it unescaped.
+    let form_action = if has_form { "" } else { "; form-action 'none'" };
     let policy = format!(
-        "default-src 'none'; style-src 'sha256-{}'; form-action {form_action}; frame-ancestors 'none'; base-uri 'none'",
+        "default-src 'none'; style-src 'sha256-{}'; frame-ancestors 'none'; base-uri 'none'{form_action}",
         *STYLE_HASH
     );
     Response::bytes(status, "text/html; charset=utf-8", html.0.clone().into_bytes())
@@ -248,6 +245,11 @@ fn told(notice: Notice) -> Markup {
     html! { p.notice role="alert" { (words) } }
 }
 
+/// A reason that ends its sentence.
+fn ended(why: &str) -> String {
+    format!("{}.", why.trim_end_matches('.'))
+}
+
 /// The page that says why the owner is not asked.
 pub fn trouble(trouble: &Trouble) -> Markup {
     let (what, remedy) = match trouble {
@@ -262,16 +264,20 @@ pub fn trouble(trouble: &Trouble) -> Markup {
             "Remove the connection in the client and add it again, so that it registers anew.",
         ),
         Trouble::Client(UnknownClient::Address(why)) => (
-            format!("The client's id is an address at which its description cannot be: {why}."),
+            format!("The client's id is an address at which its description cannot be: {}", ended(why)),
             "The client's maker has to mend it, or let it register instead.",
         ),
         Trouble::Client(UnknownClient::Document(why)) => (
-            format!("The client's description could not be used: {why}."),
+            format!("The client's description could not be used: {}", ended(why)),
             "Try again in a minute. If it stays so, the client's maker has to mend it.",
         ),
-        Trouble::Client(UnknownClient::Limited(_)) => {
-            ("Too many unknown clients came from here.".to_owned(), "Try again in a quarter of an hour.")
-        }
+        Trouble::Client(UnknownClient::Limited(seconds)) => (
+            format!(
+                "Too many unknown clients came; their descriptions are read again in {} min.",
+                seconds.div_ceil(60)
+            ),
+            "Try again then.",
+        ),
         Trouble::Storage => {
             ("The hub's storage failed.".to_owned(), "Try again; if it fails again, look into the Worker's log.")
         }
