@@ -71,10 +71,7 @@ impl Page<'_> {
     fn show(&self, status: u16, entered: &Entered, notice: Option<Notice>) -> Response {
         let Ok(executors) = hub::list_executors(self.hub) else { return told(&Trouble::Storage) };
         let executors: Vec<String> = executors.into_iter().map(|executor| executor.row.name).collect();
-        let (cookie, is_new) = match self.cookie() {
-            Some(cookie) => (cookie.to_owned(), false),
-            None => (self.hub.random_text::<COOKIE_BYTES>(), true),
-        };
+        let cookie = self.cookie().map_or_else(|| self.hub.random_text::<COOKIE_BYTES>(), str::to_owned);
         let expires_at = self.hub.now() + CONSENT_PAGE_MS;
         let token = format!("{expires_at}.{}", self.form_mac(&cookie, expires_at));
         let html = page::consent(&page::View {
@@ -93,7 +90,8 @@ impl Page<'_> {
             }
             _ => response,
         };
-        if is_new { response.with("set-cookie", self.set_cookie(&cookie)) } else { response }
+        // Also where there is one already: it must live as long as this page.
+        response.with("set-cookie", self.set_cookie(&cookie))
     }
 
     /// Lax, so that it comes along when a client sends the browser here; a form from elsewhere is still sent without it.
