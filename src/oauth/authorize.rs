@@ -1,7 +1,7 @@
 //! `GET /authorize`: what a client asks the owner for (OAuth 2.1 §4.1.1, RFC 7636, RFC 8707, RFC 9207).
 //!
 //! Whatever is wrong before the redirect address is known to be the client's is told to the person at the browser, on a page.
-//! What is wrong after that is told to the client, by redirect.
+//! What is wrong after that is told to the client, by redirect; if the owner never approved it, on a page that links there.
 
 use super::client::{self, Found, NotFound, UnknownClient};
 use super::error::{Code, OAuthError};
@@ -64,6 +64,8 @@ pub enum NotAsked {
     Page(Trouble),
     /// Told to the client.
     Redirect(Back, OAuthError),
+    /// To be told to the client, but the owner never approved it: told on a page that leads there.
+    Stay(Back, OAuthError),
     /// A document has to be read first.
     Fetch(Fetch),
 }
@@ -100,6 +102,7 @@ pub fn read(hub: &Hub<'_>, request: &Request) -> Result<Asked, NotAsked> {
     let back = Back { redirect_uri, state };
     match terms(&form, &back, hub.origin()) {
         Ok((scopes, code_challenge)) => Ok(Asked { client, back, reach, scopes, code_challenge }),
+        Err(error) if client.used_at.is_none() => Err(NotAsked::Stay(back, error)),
         Err(error) => Err(NotAsked::Redirect(back, error)),
     }
 }

@@ -27,6 +27,10 @@ pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
         Err(NotAsked::Redirect(back, error)) => {
             return Outcome::Reply(see_other(&back.with_error(hub.origin(), &error)));
         }
+        Err(NotAsked::Stay(back, error)) => {
+            let html = page::refused(&error.detail, &back.with_error(hub.origin(), &error));
+            return Outcome::Reply(page::response(400, &html, false));
+        }
         Err(NotAsked::Page(trouble)) => return Outcome::Reply(told(&trouble)),
     };
     let page = Page { hub, request, asked };

@@ -250,6 +250,20 @@ fn ended(why: &str) -> String {
     format!("{}.", why.trim_end_matches('.'))
 }
 
+/// The page that says what is wrong with the request of a client that the owner has never approved. Its browser is not sent
+/// on by itself: anybody can register an address, and would have this hub's name lead to it (RFC 9700 §4.11.2).
+pub fn refused(detail: &str, back: &str) -> Markup {
+    let body = html! {
+        h1 { "This client cannot be connected" }
+        p.notice role="alert" { (detail) }
+        p {
+            "The client made a broken request; its maker has to mend it. You have not approved it before, so your browser stays \
+             here. The client waits at " a href=(back) rel="noreferrer" { (redirect::host(back)) } "."
+        }
+    };
+    frame("Not connected – taskhub", &body)
+}
+
 /// The page that says why the owner is not asked.
 pub fn trouble(trouble: &Trouble) -> Markup {
     let (what, remedy) = match trouble {
