@@ -159,13 +159,7 @@ fn document(id: &str, body: &[u8]) -> Result<ClientMetadata, String> {
 /// What a client says of itself. Redirect addresses that may not be used are left out, as long as one is left that may.
 pub fn metadata(value: &Json, default_method: AuthMethod) -> Result<ClientMetadata, OAuthError> {
     let invalid = |detail: &str| OAuthError::new(Code::InvalidClientMetadata, detail);
-    let auth_method = match &value["token_endpoint_auth_method"] {
-        Json::Null => default_method,
-        Json::String(name) => AuthMethod::parse(name).ok_or_else(|| {
-            invalid("token_endpoint_auth_method must be none, client_secret_post or client_secret_basic.")
-        })?,
-        _ => return Err(invalid("token_endpoint_auth_method must be a text.")),
-    };
+    let auth_method = auth_method(value, default_method)?;
     let lists = |field: &str, needed: &str| match &value[field] {
         Json::Null => true,
         Json::Array(items) => items.iter().any(|item| item == needed),
@@ -180,6 +174,23 @@ pub fn metadata(value: &Json, default_method: AuthMethod) -> Result<ClientMetada
         redirect_uris: redirect_uris(value)?,
         auth_method,
     })
+}
+
+/// How a client proves itself. One that prefers a method which this server does not know may offer `none` beside it, as
+/// ChatGPT's document does.
+fn auth_method(value: &Json, default_method: AuthMethod) -> Result<AuthMethod, OAuthError> {
+    let invalid = |detail: &str| OAuthError::new(Code::InvalidClientMetadata, detail);
+    let offered = value["token_endpoint_auth_methods_supported"].as_array();
+    let offers_none = offered.is_some_and(|offered| offered.iter().any(|method| method == AuthMethod::None.name()));
+    match &value["token_endpoint_auth_method"] {
+        Json::Null => Ok(default_method),
+        Json::String(name) => match AuthMethod::parse(name) {
+            Some(method) => Ok(method),
+            None if offers_none => Ok(AuthMethod::None),
+            None => Err(invalid("token_endpoint_auth_method must be none, client_secret_post or client_secret_basic.")),
+        },
+        _ => Err(invalid("token_endpoint_auth_method must be a text.")),
+    }
 }
 
 /// A text of a person's language, on one line.
