@@ -109,16 +109,15 @@ fn client(hub: &Hub<'_>, request: &Request, form: &Form) -> Result<ClientRow, OA
         (AuthMethod::None, Some(_)) => Err(refused("This client has no secret; leave it out.")),
         (AuthMethod::Post | AuthMethod::Basic, None) => Err(refused("This client must send its secret.")),
         (AuthMethod::Post | AuthMethod::Basic, Some(secret)) => {
-            let address = request.client_address();
-            let barred = hub::is_barred(hub, Throttle::ClientSecret, &address).map_err(|_| OAuthError::storage())?;
-            if let Some(seconds) = barred {
-                return Err(OAuthError::limited(seconds));
-            }
+            // The right one passes whatever others try: it is too long to be guessed, and clients share their addresses.
             if equal(&secret, &token::client_secret(&hub.settings().hub_secret, &client.id)) {
                 return Ok(client);
             }
-            hub::take_try(hub, Throttle::ClientSecret, &address).map_err(|_| OAuthError::storage())?;
-            Err(refused("The client's secret is wrong."))
+            let barred = hub::take_try(hub, Throttle::ClientSecret, &request.client_address());
+            match barred.map_err(|_| OAuthError::storage())? {
+                Some(seconds) => Err(OAuthError::limited(seconds)),
+                None => Err(refused("The client's secret is wrong.")),
+            }
         }
     }
 }
