@@ -65,7 +65,7 @@ pub use retry::{RetryRejected, retry_task};
 pub use status::{HubStatus, held_count, hub_status, ready_counts};
 pub use submit::{Submit, SubmitRejected, Submitted, When, submit};
 pub use sweep::{Swept, purge, sweep};
-pub use throttle::{Throttle, is_barred, take_try};
+pub use throttle::{Throttle, take_try};
 pub use wakes::{WakeOrder, WakeOutcome, WakeRejected, Woken, record_wake, wake_executor};
 
 /// Random bytes that nobody can guess.

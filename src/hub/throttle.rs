@@ -6,6 +6,7 @@
 use super::Hub;
 use crate::domain::limits::TRY_ADDRESSES_MAX;
 use crate::store::database::DatabaseError;
+use crate::store::grants;
 use crate::store::owner::{self, EVERYWHERE};
 
 /// What is limited.
@@ -42,11 +43,14 @@ impl Throttle {
 
     fn bounds(self) -> Bounds {
         const QUARTER: i64 = 900_000;
+        const HOUR: i64 = 3_600_000;
+        // Anybody can use up what all share. Rows are written with each try and each client, and a free plan has 100,000 a day:
+        // all four together take a third of them.
         match self {
             Self::Passphrase => Bounds { window_ms: QUARTER, of_address: 5, of_all: 50 },
-            Self::ClientSecret => Bounds { window_ms: QUARTER, of_address: 10, of_all: 100 },
-            Self::Registration => Bounds { window_ms: QUARTER, of_address: 20, of_all: 60 },
-            Self::Document => Bounds { window_ms: QUARTER, of_address: 20, of_all: 60 },
+            Self::ClientSecret => Bounds { window_ms: HOUR, of_address: 10, of_all: 100 },
+            Self::Registration => Bounds { window_ms: HOUR, of_address: 20, of_all: 60 },
+            Self::Document => Bounds { window_ms: HOUR, of_address: 20, of_all: 60 },
         }
     }
 }
@@ -108,16 +112,12 @@ pub(super) fn purge(hub: &Hub<'_>) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Takes one try of a kind whose every try counts, or says for how many seconds there is none left.
+/// Takes one try of a kind whose every try counts, or says for how many seconds there is none left. Where the owner approved
+/// something before, strangers cannot use it up.
 pub fn take_try(hub: &Hub<'_>, what: Throttle, address: &str) -> Result<Option<u32>, DatabaseError> {
-    let barred = barred(hub, what, address, false)?;
+    let barred = barred(hub, what, address, grants::is_approved_from(hub.db, address)?)?;
     if barred.is_none() {
         hub.command(|_| count(hub, what, address))?;
     }
     Ok(barred)
-}
-
-/// For how many seconds this address may not try again, without counting a try.
-pub fn is_barred(hub: &Hub<'_>, what: Throttle, address: &str) -> Result<Option<u32>, DatabaseError> {
-    barred(hub, what, address, false)
 }
