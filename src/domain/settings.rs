@@ -1,5 +1,7 @@
 //! The owner's settings (design §15): names, defaults, permitted ranges, and their check at start.
 
+use url::Url;
+
 use super::secret::HUB_SECRET_BYTES_MIN;
 use super::target::TargetPolicy;
 
@@ -182,9 +184,11 @@ fn read_number(spec: &Number, text: Option<String>, errors: &mut Vec<SettingErro
 
 fn read_public_url(text: &str, errors: &mut Vec<SettingError>) -> Option<String> {
     let bare = text.trim_end_matches('/');
-    let host = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://"));
-    if host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])) {
-        return Some(bare.to_owned());
+    let host = bare.split_once("://").map(|(_, host)| host).filter(|host| !host.contains(['/', '?', '#', '@', ' ']));
+    let url = host.and_then(|_| Url::parse(bare).ok()).filter(|url| matches!(url.scheme(), "https" | "http"));
+    if let Some(url) = url {
+        // As browsers write it in Origin, which the consent form compares: lower case, without a default port.
+        return Some(url.origin().ascii_serialization());
     }
     let detail = "must be scheme and host only, such as https://taskhub.example.workers.dev".to_owned();
     errors.push(SettingError { name: "PUBLIC_URL", detail });

@@ -95,10 +95,20 @@ fn a_public_url_is_scheme_and_host() {
         ("https://hub.example", "https://hub.example"),
         ("https://hub.example/", "https://hub.example"),
         ("http://localhost:8787", "http://localhost:8787"),
+        ("HTTPS://Hub.Example:443/", "https://hub.example"),
     ] {
         assert_eq!(read(&[("PUBLIC_URL", given)]).unwrap().public_url.as_deref(), Some(kept));
     }
-    for wrong in ["hub.example", "https://", "https://hub.example/path", "https://hub.example?q", "ftp://hub.example"] {
+    for wrong in [
+        "hub.example",
+        "https://",
+        "https://hub example",
+        "https://me@hub.example",
+        "javascript://hub.example",
+        "https://hub.example/path",
+        "https://hub.example?q",
+        "ftp://hub.example",
+    ] {
         assert_eq!(read(&[("PUBLIC_URL", wrong)]).unwrap_err()[0].name, "PUBLIC_URL", "{wrong}");
     }
 }
