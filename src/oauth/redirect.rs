@@ -52,8 +52,8 @@ pub fn check(text: &str) -> Result<Reach, RedirectRefused> {
         return Err(RedirectRefused::Fragment);
     }
     let reach = match (url.scheme(), url.host()) {
+        ("https" | "http", Some(host)) if loopback(&host).is_some() => Reach::Loopback,
         ("https", Some(_)) => Reach::Site,
-        ("http", Some(host)) if loopback(&host).is_some() => Reach::Loopback,
         _ => return Err(RedirectRefused::Scheme),
     };
     // What the parser mends, such as `https:/host`, another may read otherwise.
