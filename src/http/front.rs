@@ -18,7 +18,8 @@ pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Respon
         Err(NoRoute::NotFound) => Some(problem::not_found().response()),
         Err(NoRoute::MethodNotAllowed(allowed)) => Some(problem::method_not_allowed(allowed)),
         Ok(route) => {
-            let foreign = (route == Route::Mcp).then(|| cors::refuse_origin(request)).flatten();
+            let is_for_pages = matches!(route, Route::Mcp | Route::Token | Route::Register | Route::Revoke);
+            let foreign = is_for_pages.then(|| cors::refuse_origin(request)).flatten();
             foreign.or_else(|| super::auth::refuse(request, &route, settings, now))
         }
     };
