@@ -121,7 +121,7 @@ pub struct Granted {
     pub client_id: String,
     /// What it may do.
     pub scopes: Scopes,
-    /// As which executor.
+    /// As which executor, if that is still there.
     pub executor: Option<String>,
 }
 
@@ -250,12 +250,16 @@ fn tokens(hub: &Hub<'_>, grant: &GrantRow, handle: &Handle, generation: u32) -> 
 pub fn granted(hub: &Hub<'_>, text: &str) -> Result<Option<Granted>, DatabaseError> {
     let audience = token::resource(&hub.origin);
     let Ok(handle) = token::read_access(&hub.settings.hub_secret, &audience, text, hub.now) else { return Ok(None) };
-    let grant = grants::by_id(hub.db, &handle.grant_id())?;
-    Ok(grant.filter(|grant| is_alive(grant, hub.now)).map(|grant| Granted {
+    let Some(grant) = grants::by_id(hub.db, &handle.grant_id())?.filter(|grant| is_alive(grant, hub.now)) else {
+        return Ok(None);
+    };
+    let executor = grant.executor.map(|name| executors::by_name(hub.db, &name)).transpose()?.flatten();
+    Ok(Some(Granted {
         grant_id: grant.id,
         client_id: grant.client_id,
         scopes: grant.scopes,
-        executor: grant.executor,
+        // A later executor of the same name is another one.
+        executor: executor.filter(|executor| executor.created_at <= grant.created_at).map(|executor| executor.name),
     }))
 }
 

@@ -186,6 +186,39 @@ fn tasks_execute_alone_opens_nothing_else() {
     assert_eq!(names, ["claim_task", "heartbeat_task", "finish_task", "defer_task"]);
 }
 
+/// Whoever worked as an executor that was deleted does not work as the next one of that name.
+#[test]
+fn a_deleted_executor_does_not_come_back_under_its_name() {
+    let world = hub();
+    world.executor("bot", &[]);
+    let id = client(&world, &[CALLBACK]);
+    let mut fields = asking(&id, CALLBACK);
+    fields.push(("scope", "tasks:execute"));
+    let page = Page::open(&world, &fields);
+    let approval = page.sending(&[
+        ("decision", "approve"),
+        ("passphrase", OWNER_TOKEN),
+        ("scope", "tasks:execute"),
+        ("executor", "bot"),
+    ]);
+    let code = sent(&world.send(&approval), "code").expect("a code");
+    let access = super::access_of(&exchange(&world, &id, &code));
+    let claims = || {
+        let params = json!({ "name": "claim_task", "arguments": { "request_id": "r" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+        let request = super::post("/mcp", "application/json", body);
+        let answer = super::json_of(&world.send(&with(request, "authorization", &format!("Bearer {access}"))));
+        answer["result"].clone()
+    };
+    assert_eq!(claims()["structuredContent"]["claimed"], false);
+    world.call("DELETE", "/api/executors/bot", OWNER_TOKEN, json!(null));
+    let gone = claims();
+    assert!(gone.to_string().contains("executor_not_found"), "{gone}");
+    world.pass(1);
+    world.executor("bot", &[]);
+    assert_eq!(claims(), gone);
+}
+
 #[test]
 fn an_answer_names_the_issuer_so_that_no_other_server_can_take_its_place() {
     let world = hub();
