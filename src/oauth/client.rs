@@ -196,9 +196,16 @@ fn auth_method(value: &Json, default_method: AuthMethod) -> Result<AuthMethod, O
 /// A text of a person's language, on one line.
 fn text(value: &Json, field: &str) -> Option<String> {
     let text = value[field].as_str()?;
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let seen = text.chars().filter(|c| !is_unseen(*c));
+    let line: String = seen.map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.trim();
     (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// Marks that are not seen themselves, but turn or hide the text around them.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn redirect_uris(value: &Json) -> Result<Vec<String>, OAuthError> {

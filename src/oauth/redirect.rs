@@ -56,11 +56,11 @@ pub fn check(text: &str) -> Result<Reach, RedirectRefused> {
         ("https", Some(_)) => Reach::Site,
         _ => return Err(RedirectRefused::Scheme),
     };
-    // What the parser mends, such as `https:/host`, another may read otherwise.
-    if !text.to_ascii_lowercase().starts_with(&format!("{}://", url.scheme())) {
+    // What the parser mends, such as `https:/host` or `https:///host`, another may read otherwise.
+    let authority = text.split('/').nth(2).unwrap_or_default();
+    if !text.to_ascii_lowercase().starts_with(&format!("{}://", url.scheme())) || authority.is_empty() {
         return Err(RedirectRefused::NotAnAddress);
     }
-    let authority = text.split('/').nth(2).unwrap_or_default();
     if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
         return Err(RedirectRefused::Credentials);
     }

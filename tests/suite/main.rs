@@ -7,6 +7,7 @@ mod fuzz;
 mod lifecycle;
 mod mcp;
 mod migrations;
+mod oauth;
 mod oauth_hostile;
 mod routes;
 mod secrets;

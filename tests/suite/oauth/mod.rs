@@ -1,0 +1,11 @@
+//! OAuth over the router: clients, consent, tokens, and what holds for all of them. `rows` is named after the ways in which
+//! real clients broke real servers.
+
+mod authorize;
+mod client;
+mod consent;
+mod documents;
+mod metadata;
+mod passphrase;
+mod redirects;
+mod registration;
