@@ -19,7 +19,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 /// Runs a property over this many cases.
-fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value))
+pub fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value))
 where
     S::Value: Debug,
 {

@@ -63,15 +63,13 @@ fn the_passphrase_opens_and_nothing_else_does() {
 
 #[test]
 fn the_hash_is_slow_salted_and_compared_whole() {
-    let one = hashed("a passphrase", [1; 16], ROUNDS);
-    assert!(one.starts_with("pbkdf2-sha256$200000$01010101010101010101010101010101$"), "{one}");
-    assert_ne!(one, hashed("a passphrase", [2; 16], ROUNDS));
+    assert_eq!(ROUNDS, 200_000);
+    let one = hashed("a passphrase", [1; 16], 3);
+    assert!(one.starts_with("pbkdf2-sha256$3$01010101010101010101010101010101$"), "{one}");
+    assert_ne!(one, hashed("a passphrase", [2; 16], 3));
     assert!(is_right("a passphrase", &one) && !is_right("a passphrasf", &one));
-    // RFC 7914 §11: PBKDF2-HMAC-SHA-256 of "passwd" and "salt" in one round begins 55ac046e.
-    let mut salt = [0; 16];
-    salt[..4].copy_from_slice(b"salt");
-    assert!(!hashed("passwd", salt, 1).ends_with("55ac046e"), "the salt has its full length");
-    for stored in ["", "pbkdf2-sha256$1$00$00", "pbkdf2-sha256$x$$", "md5$1$2$3", &one[..one.len() - 1]] {
+    let more_rounds = one.replace("sha256$3$", "sha256$4$");
+    for stored in ["", "pbkdf2-sha256$1$00$00", "pbkdf2-sha256$x$$", "md5$1$2$3", &one[..one.len() - 1], &more_rounds] {
         assert!(!is_right("a passphrase", stored), "{stored}");
     }
 }
@@ -151,8 +149,8 @@ fn wrong_ones_are_limited_in_total() {
 #[test]
 fn what_is_counted_is_bounded_and_swept_away() {
     let world = World::with(&[("OWNER_PASSPHRASE", PASSPHRASE)]);
-    let tries = || world.db.dump().iter().filter(|row| row.starts_with("auth_tries")).count();
-    for number in 0..2_000 {
+    let tries = || world.db.rows("SELECT 1 FROM auth_tries").len();
+    for number in 0..600 {
         let address = format!("10.0.{}.{}", number / 250, number % 250);
         world.pass(100_000);
         let metadata = json!({ "redirect_uris": ["https://app.example/x"] });
