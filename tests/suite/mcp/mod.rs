@@ -8,6 +8,7 @@ mod cors;
 mod execute;
 mod ladder;
 mod paging;
+mod rows;
 mod schema;
 mod tools;
 mod waiting;

@@ -1,6 +1,7 @@
 //! OAuth over the router: clients, consent, tokens, and what holds for all of them. `rows` is named after the ways in which
 //! real clients broke real servers.
 
+mod atomic;
 mod authentication;
 mod authorize;
 mod bearer;
@@ -15,3 +16,4 @@ mod refresh;
 mod registration;
 mod resources;
 mod revocation;
+mod rows;
