@@ -11,7 +11,7 @@ use crate::domain::limits::{
     CLIENT_DOCUMENT_BYTES_MAX, CLIENT_DOCUMENT_TIMEOUT_MS, CLIENT_NAME_CHARS_MAX, CLIENT_URL_BYTES_MAX,
     REDIRECT_URIS_MAX,
 };
-use crate::domain::target::{self, TargetPolicy};
+use crate::domain::target::{self, TargetPolicy, TargetRefused};
 use crate::domain::text::shorten;
 use crate::http::message::{Fetch, Fetched, Request};
 use crate::hub::{self, ClientMetadata, Hub, Throttle};
@@ -126,7 +126,17 @@ fn document_address(id: &str, policy: TargetPolicy) -> Result<String, String> {
     if id.len() > CLIENT_URL_BYTES_MAX {
         return refused("it is too long");
     }
-    let normal = target::check(id, policy).map_err(|refused| refused.detail().to_owned())?;
+    let normal = target::check(id, policy).map_err(|refused| {
+        let reason = match refused {
+            TargetRefused::NotAnAddress => "it is not an https address",
+            TargetRefused::NotHttps => "it does not begin with https://",
+            TargetRefused::Credentials => "it carries a user name or password",
+            TargetRefused::NotPublic => {
+                "it names a private, loopback or otherwise special host (for local use, ALLOW_PRIVATE_WEBHOOKS=true permits it)"
+            }
+        };
+        reason.to_owned()
+    })?;
     if normal != id {
         return refused("it is not in its normal form (dots in the path, upper case, a default port)");
     }

@@ -16,10 +16,10 @@ use crate::domain::scope::{Scope, Scopes};
 use crate::http::message::Response;
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--line:#8886;--accent:#1f6feb;--bad:#c62828;--warn:#8a5300}\
-@media(prefers-color-scheme:dark){:root{--accent:#6ea8fe;--bad:#ff8a80;--warn:#ffcc80}}\
+:root{color-scheme:light dark;--line:#8886;--edge:#767676;--accent:#1f6feb;--bad:#c62828;--warn:#8a5300}\
+@media(prefers-color-scheme:dark){:root{--edge:#949494;--accent:#6ea8fe;--bad:#ff8a80;--warn:#ffcc80}}\
 *{box-sizing:border-box}\
-body{margin:0;padding:1.5rem 1rem;font:1rem/1.5 system-ui,sans-serif}\
+body{margin:0;padding:1.5rem 1rem;font:1rem/1.5 system-ui,sans-serif;background:Canvas;color:CanvasText}\
 main{max-width:32rem;margin:0 auto}\
 h1{font-size:1.4rem;line-height:1.25;margin:0 0 .75rem;overflow-wrap:anywhere}\
 p{margin:.5rem 0;overflow-wrap:anywhere}\
@@ -28,9 +28,9 @@ legend{font-weight:600;padding:0 .25rem}\
 .scope{display:grid;grid-template-columns:auto 1fr;gap:.1rem .75rem;align-items:start;padding:.6rem 0}\
 .scope input{width:1.3rem;height:1.3rem;margin:.15rem 0 0}\
 .scope small,.scope select{grid-column:2}\
-small{opacity:.8}\
+small{display:block;line-height:1.4;opacity:.8}\
 label{font-weight:600}\
-input[type=password],select{width:100%;font:inherit;padding:.6rem;border:1px solid var(--line);border-radius:.4rem;margin:.25rem 0}\
+input[type=password],select{width:100%;font:inherit;padding:.6rem;border:1px solid var(--edge);border-radius:.4rem;margin:.25rem 0 .4rem}\
 .buttons{display:flex;gap:.75rem;margin-top:1rem;flex-wrap:wrap}\
 button{flex:1 1 8rem;font:inherit;font-weight:600;padding:.75rem 1rem;border-radius:.4rem;border:1px solid var(--accent);\
 background:none;color:var(--accent);cursor:pointer}\
@@ -137,8 +137,15 @@ pub fn consent(view: &View<'_>) -> Markup {
     let client = &view.asked.client;
     let name = client.name.as_deref().unwrap_or("A client without a name");
     let offered = offered(view.asked);
+    let is_wrong = matches!(view.notice, Some(Notice::Wrong { .. }));
+    let described_by = if is_wrong { "notice passphrase-note" } else { "passphrase-note" };
+    // The first thing that a screen reader says, and what a tab in the background shows.
+    let title = match view.notice {
+        Some(_) => format!("Not approved yet: {name} – taskhub"),
+        None => format!("Approve {name}? – taskhub"),
+    };
     let body = html! {
-        h1 { (name) " wants to use your taskhub" }
+        h1 { bdi { (name) } " wants to use your taskhub" }
         (identity(view.asked))
         @if let Some(notice) = view.notice { (told(notice)) }
         form method="post" action=(view.action) {
@@ -149,15 +156,16 @@ pub fn consent(view: &View<'_>) -> Markup {
             }
             label for="passphrase" { "Your passphrase for this hub" }
             input #passphrase type="password" name="passphrase" required autocomplete="current-password"
-                autocapitalize="none" spellcheck="false" aria-describedby="passphrase-note";
-            small #passphrase-note { "It is OWNER_PASSPHRASE unless you have changed it. Type it at " (view.hub) " only." }
+                autocapitalize="none" spellcheck="false" aria-describedby=(described_by)
+                aria-invalid=[is_wrong.then_some("true")] autofocus[is_wrong];
+            small #passphrase-note { "It is OWNER_PASSPHRASE unless you have changed it. Type it at " strong { (view.hub) } " only." }
             div.buttons {
                 button.go type="submit" name="decision" value="approve" { "Approve" }
                 button type="submit" name="decision" value="deny" formnovalidate { "Decline" }
             }
         }
     };
-    frame(&format!("Approve {name}? – taskhub"), &body)
+    frame(&title, &body)
 }
 
 /// Who it is, as far as that is known, and where the browser goes next.
@@ -193,15 +201,16 @@ fn switch(scope: Scope, view: &View<'_>) -> Markup {
             "Everything you can do yourself: executors, keys, clients, the passphrase. Rarely needed.",
         ),
     };
+    let is_possible = scope != Scope::TasksExecute || !view.executors.is_empty();
     html! {
         div.scope {
-            input #(id) type="checkbox" name="scope" value=(scope.name()) checked[view.entered.scopes.names(scope)]
-                aria-describedby=(note);
+            input #(id) type="checkbox" name="scope" value=(scope.name()) aria-describedby=(note)
+                checked[is_possible && view.entered.scopes.names(scope)] disabled[!is_possible];
             label for=(id) { (label) }
             small #(note) { (words) }
             @if scope == Scope::TasksExecute {
                 @if view.executors.is_empty() {
-                    small { "There is no executor yet; switch this off, or create one first." }
+                    small { "There is no executor yet. Create one, then let the client ask again." }
                 } @else {
                     select name="executor" aria-label="Executor to work as" {
                         option value="" { "Choose the executor…" }
@@ -242,7 +251,7 @@ fn told(notice: Notice) -> Markup {
             "This hub has as many grants as it may: end some (DELETE /api/grants/{id}), then try again.".to_owned()
         }
     };
-    html! { p.notice role="alert" { (words) } }
+    html! { p.notice #notice role="alert" { (words) } }
 }
 
 /// A reason that ends its sentence.
