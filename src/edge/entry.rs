@@ -75,6 +75,7 @@ async fn front_door(mut web_request: worker::Request, env: Env) -> worker::Resul
 fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
     #[cfg(feature = "test-hooks")]
     {
+        super::test_routes::follow_script(request);
         super::test_routes::panic_in_front(request);
         if super::test_routes::is_test_route(request) {
             return None;

@@ -10,6 +10,7 @@
 //! | `GET /__test/alarm` | when the alarm is set: `{armed_at}` |
 //! | `POST /__test/lose-alarm` | removes the alarm behind the object's back |
 //! | `GET /__test/rows` | rows read and written since the object was loaded, alarms included |
+//! | `GET /__test/requests` | requests that reached the object since it was loaded, but for those of this table |
 //! | `POST /__test/history {"tasks": n}` | adds n finished tasks |
 //! | any `/__test/hang` | never answers |
 
@@ -44,9 +45,11 @@ struct Script {
 
 thread_local! {
     static SCRIPT: RefCell<Option<Script>> = const { RefCell::new(None) };
+    static REQUESTS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Takes clock and chance from the request's headers until the next request; scripted requests come one at a time.
+/// Takes clock and chance from the request's headers until the next request; scripted requests come one at a time. The front
+/// does it too, because it judges whether a token has expired.
 pub fn follow_script(request: &Request) {
     let now = request.header(NOW).and_then(|text| text.parse().ok());
     let seed = request.header(ENTROPY).unwrap_or_default().to_owned();
@@ -94,9 +97,12 @@ pub fn arm(request: &Request) {
     hooks::panic_point("handler");
 }
 
-/// The answer to a test route; `None` for every other request.
+/// The answer to a test route; `None` for every other request, which is counted.
 pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> {
-    let route = request.path.strip_prefix(PREFIX)?;
+    let Some(route) = request.path.strip_prefix(PREFIX) else {
+        REQUESTS.set(REQUESTS.get() + 1);
+        return None;
+    };
     let body: Json = serde_json::from_slice(&request.body).unwrap_or(Json::Null);
     let answer = match route {
         "hang" => std::future::pending().await,
@@ -112,6 +118,7 @@ pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> 
             let used = object.database.rows_used();
             json!({ "read": used.read, "written": used.written })
         }
+        "requests" => json!({ "count": REQUESTS.get() }),
         "tick" => tick(object, body["now"].as_i64().unwrap_or_else(clock)),
         "history" => fill(object, body["tasks"].as_u64().unwrap_or_default()),
         _ => return Some(Response::json(404, &json!({ "error": "no such test route" }))),
