@@ -3,7 +3,7 @@
 // A hub is stopped by its process id when its test ends; should the test process itself be killed, the leash ends it.
 
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -16,15 +16,31 @@ import { until } from "./until.mjs";
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 export const OWNER_TOKEN = "owner-token-of-the-edge-tests";
 const HUB_SECRET = "hub secret of the edge tests, 32+ characters";
-const CONFIG = path.join(root, "scripts", "workerd.capnp");
+const SCRIPTS = path.join(root, "scripts");
+const CONFIG = path.join(SCRIPTS, "workerd.capnp");
 const BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "build-test");
 const workerd = createRequire(path.join(root, "package.json"))("workerd").default;
+/** How the credentials begin that the hub issues. */
+const CREDENTIALS = ["exk_", "thc_", "tha_", "thr_", "ths_"];
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 1_000;
 
-/** Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. */
-export async function startHub(context, vars = {}) {
-  const hub = new Hub(vars);
+/** The configuration of scripts/, but a certificate is trusted beside those of the public authorities. */
+const TRUSTING = `using Workerd = import "/workerd/workerd.capnp";
+using Usual = import "/workerd.capnp";
+const hub :Workerd.Config = (
+  services = [ Usual.main, Usual.state,
+    ( name = "internet", network = ( allow = ["public", "private"],
+      tlsOptions = ( trustBrowserCas = true, trustedCertificates = [embed "trusted.pem"] ) ) ) ],
+  sockets = [ Usual.http ] );
+`;
+
+/**
+ * Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. `trusted` is a
+ * certificate that it trusts, of an https server of the test.
+ */
+export async function startHub(context, vars = {}, { trusted = null } = {}) {
+  const hub = new Hub(vars, trusted);
   context.after(async () => {
     await hub.remove();
     hub.assertSound();
@@ -34,9 +50,10 @@ export async function startHub(context, vars = {}) {
 }
 
 export class Hub {
-  constructor(vars) {
+  constructor(vars, trusted = null) {
     const all = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
     this.vars = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
+    this.trusted = trusted;
     this.port = 0;
     this.directory = null;
     this.process = null;
@@ -63,7 +80,7 @@ export class Hub {
     this.directory ??= await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
     const vars = Object.fromEntries(Object.entries(this.vars).map(([name, value]) => [name, String(value)]));
     const args = ["serve", "-I", BUILD, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
-    const child = spawn(workerd, [...args, "--control-fd=3", CONFIG, "hub"], {
+    const child = spawn(workerd, [...args, "--control-fd=3", ...(await this.config()), "hub"], {
       stdio: ["ignore", "pipe", "pipe", "pipe"],
       env: { PATH: process.env.PATH, ...vars },
     });
@@ -84,6 +101,15 @@ export class Hub {
       child.once("exit", (code) => reject(new Error(`workerd ended with ${code} before it listened:\n${this.log}`)));
       setTimeout(() => reject(new Error(`workerd did not listen in time:\n${this.log}`)), READY_MS_MAX).unref();
     });
+  }
+
+  /** The configuration, with what it needs to be found. */
+  async config() {
+    if (this.trusted === null) return [CONFIG];
+    const config = path.join(this.directory, "trusting.capnp");
+    await writeFile(config, TRUSTING);
+    await writeFile(path.join(this.directory, "trusted.pem"), this.trusted);
+    return ["-I", SCRIPTS, config];
   }
 
   /** kill -9, and nothing else: what is on disk is what the next start finds. */
@@ -112,8 +138,9 @@ export class Hub {
     const panics = this.log.match(/panicked at .*\n.*/g) ?? [];
     const wild = panics.filter((panic) => !panic.includes("injected by a test"));
     if (wild.length > 0) throw new Error(`the hub panicked: ${wild.join("\n")}`);
-    const secret = [this.vars.HUB_SECRET, this.vars.OWNER_TOKEN, "exk_"].find((text) => this.log.includes(text));
-    if (secret) throw new Error(`a secret is in the hub's log: ${this.log}`);
+    const { HUB_SECRET, OWNER_TOKEN, OWNER_PASSPHRASE } = this.vars;
+    const secrets = [HUB_SECRET, OWNER_TOKEN, OWNER_PASSPHRASE, ...CREDENTIALS].filter((text) => text !== undefined);
+    if (secrets.some((text) => this.log.includes(text))) throw new Error(`a secret is in the hub's log: ${this.log}`);
   }
 
   /** Any request. An object as body is sent as JSON. Returns status, headers, and the body as text and parsed. */
