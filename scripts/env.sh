@@ -3,6 +3,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 worker_build_version=0.8.7
 wasm_bindgen_version=0.2.130
+cargo_mutants_version=27.1.0
 toolchain=$(sed -n 's/^channel = "\(.*\)"$/\1/p' "$root/rust-toolchain.toml")
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/taskhub/tools-$worker_build_version-$wasm_bindgen_version"
 

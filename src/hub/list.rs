@@ -92,7 +92,7 @@ pub fn list_tasks(hub: &Hub<'_>, input: &List) -> Result<Listed, ListRejected> {
             walk_index += 1;
             after = Cursor::default();
         }
-        if examined >= PAGE_ROWS_EXAMINED_MAX && walk_index < walks.len() {
+        if examined >= PAGE_ROWS_EXAMINED_MAX {
             return Ok(Listed { tasks: found, next_cursor: Some(write(walk_index, &after)) });
         }
     }

@@ -81,6 +81,8 @@ fn a_name_that_is_free_again_has_nothing_of_its_predecessor() {
     ping(&world, &old);
     world.owner("DELETE", "/api/executors/bot", Json::Null);
     let new = world.executor("bot", &[]);
+    let (_, list) = world.owner("GET", "/api/executors", Json::Null);
+    assert_eq!(list["executors"][0]["last_seen_at"], Json::Null, "it has not called yet");
     assert_eq!((ping(&world, &old), ping(&world, &new)), (401, 200));
     let (status, _) = world.call("POST", "/executor/claim", &new, json!({ "queues": ["q"] }));
     assert_eq!(status, 400, "it does not serve its predecessor's queue");
