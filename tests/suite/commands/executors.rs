@@ -93,6 +93,16 @@ fn a_name_that_is_free_again_has_nothing_of_its_predecessor() {
 }
 
 #[test]
+fn an_executor_serves_sixteen_queues_at_most() {
+    let world = World::new();
+    let queues: Vec<String> = (0..17).map(|index| format!("q-{index:02}")).collect();
+    let (status, _) = world.owner("POST", "/api/executors", json!({ "name": "bot", "queues": queues[..16] }));
+    assert_eq!(status, 201);
+    let (status, answer) = world.owner("POST", "/api/executors", json!({ "name": "ant", "queues": queues }));
+    assert_eq!((status, &answer["code"]), (400, &json!("bad_request")), "{answer}");
+}
+
+#[test]
 fn there_are_only_so_many() {
     let world = World::new();
     for index in 0..EXECUTORS_MAX {

@@ -179,7 +179,9 @@ fn a_page_ends_after_the_same_number_of_rows_in_two_lanes() {
 #[test]
 fn a_cursor_that_is_not_ours_is_refused() {
     let world = full_hub();
-    for cursor in ["", "x", "0", "0~0", "1~0~~", "9~0~~", "0~10~~", "0~0~nonsense~", "0~0~~No Name", "-1~0~~", "0~0~t_0~@bot"] {
+    for cursor in
+        ["", "x", "0", "0~0", "1~0~~", "9~0~~", "0~10~~", "0~0~nonsense~", "0~0~~No Name", "-1~0~~", "0~0~t_0~@bot"]
+    {
         let list = List { cursor: Some(cursor.to_owned()), ..List::default() };
         assert_eq!(page(&world, &list), Err(ListRejected::CursorUnknown), "{cursor}");
     }
