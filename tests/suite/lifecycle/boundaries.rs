@@ -132,6 +132,18 @@ fn an_answer_just_before_the_limit_is_not_lost() {
     assert!(answered.due_at(LEASE_MS).unwrap() <= end - 1_000 + LEASE_MS + 1);
 }
 
+/// Heard, and answered in the same millisecond: a whole lease of silence is still no silence.
+#[test]
+fn an_answer_leaves_a_whole_lease_to_come_for_it() {
+    let end = asking().input_expires_at.unwrap();
+    let mut alive = asking();
+    alive.claim.as_mut().unwrap().heard_at = end - 1;
+    let answered = after(&alive, &Event::Answered, end - 1).unwrap();
+    assert_eq!(by_time(&answered, end - 1 + LEASE_MS), None);
+    assert!(after(&answered, &Event::Heartbeat(fence()), end - 1 + LEASE_MS).is_ok());
+    assert_eq!(by_time(&answered, end + LEASE_MS), Some(State::Submitted));
+}
+
 #[test]
 fn a_second_question_waits_for_its_own_answer() {
     let blocked = |is_new| Event::Blocked { fence: fence(), on: WaitingOn::Submitter, is_new };
