@@ -155,6 +155,8 @@ fn a_second_question_waits_for_its_own_answer() {
     let repeated = after(&answered, &blocked(false), NOW + 1_000).unwrap();
     assert_eq!((repeated.answered_at, repeated.input_expires_at), (Some(NOW), answered.input_expires_at));
     assert_eq!(repeated.claim.unwrap().heard_at, NOW + 1_000, "it only tells that it is alive");
+    let elsewhere = Event::Blocked { fence: fence(), on: WaitingOn::ExecutorUser, is_new: false };
+    assert_eq!(after(&answered, &elsewhere, NOW).unwrap().waiting_on, Some(WaitingOn::ExecutorUser), "and for whom");
 }
 
 #[test]
