@@ -87,21 +87,26 @@ fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
 async fn ask_object(env: &Env, request: &Request, headers: &worker::Headers) -> worker::Result<worker::Response> {
     let deadline = clock() + i64::from(seconds_max(request)) * 1000;
     let mut tries_left = if front::is_repeatable(request) { 2 } else { 1 };
+    let mut refusal = problems::unavailable();
     while tries_left > 0 {
         tries_left -= 1;
         let left = Duration::from_millis(u64::try_from(deadline - clock()).unwrap_or_default());
         let call = async { object(env)?.fetch_with_request(convert::forward(request, headers)?).await };
         match within(left, call).await {
             Some(Ok(response)) => return Ok(response),
-            Some(Err(error)) => console_error!("the object failed: {error}"),
+            Some(Err(error)) => {
+                console_error!("the object failed: {error}");
+                refusal = problems::object_failed(&error.to_string());
+            }
             None => {
                 console_error!("the object did not answer {} {} in time", request.method, request.path);
+                refusal = problems::unavailable();
                 break;
             }
         }
         worker::Delay::from(REPEAT_AFTER).await;
     }
-    convert::response(cors::decorate(request, problems::unavailable()))
+    convert::response(cors::decorate(request, refusal))
 }
 
 /// How long the object may take for this request, in seconds.

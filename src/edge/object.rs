@@ -183,8 +183,10 @@ impl Object {
         let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, &origin);
         let result = guarded_now(|| body(&hub));
         let wrote = self.database.rows_used().written > written_before;
-        if wrote || self.alarm.is_overdue(clock()) {
+        if wrote {
             self.alarm.follow(self, || hub.next_due());
+        } else if self.alarm.is_overdue(clock()) {
+            alarm::mend(self);
         }
         self.set_going(hub.take_effects());
         result

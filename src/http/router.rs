@@ -50,7 +50,7 @@ fn health(hub: &Hub<'_>) -> Response {
                 "time": hub.now(),
             }),
         ),
-        Err(_) => problem::storage_failed().response(),
+        Err(error) => problem::storage_failed(error.failure()).response(),
     }
 }
 
