@@ -22,9 +22,12 @@ const workerd = createRequire(path.join(root, "package.json"))("workerd").defaul
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 1_000;
 
-/** Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. */
-export async function startHub(context, vars = {}) {
-  const hub = new Hub(vars);
+/**
+ * Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. `place` is where
+ * its state is kept and what it is run with; by default it makes a directory of its own.
+ */
+export async function startHub(context, vars = {}, place = {}) {
+  const hub = new Hub(vars, place);
   context.after(async () => {
     await hub.remove();
     hub.assertSound();
@@ -34,11 +37,12 @@ export async function startHub(context, vars = {}) {
 }
 
 export class Hub {
-  constructor(vars) {
+  constructor(vars, { directory = null, wrapper = [] } = {}) {
     const all = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
     this.vars = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
     this.port = 0;
-    this.directory = null;
+    this.directory = directory;
+    this.wrapper = wrapper;
     this.process = null;
     this.log = "";
     this.ownerHeaders = { authorization: `Bearer ${OWNER_TOKEN}` };
@@ -63,7 +67,8 @@ export class Hub {
     this.directory ??= await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
     const vars = Object.fromEntries(Object.entries(this.vars).map(([name, value]) => [name, String(value)]));
     const args = ["serve", "-I", BUILD, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
-    const child = spawn(workerd, [...args, "--control-fd=3", CONFIG, "hub"], {
+    const [command, ...before] = [...this.wrapper, workerd];
+    const child = spawn(command, [...before, ...args, "--control-fd=3", CONFIG, "hub"], {
       stdio: ["ignore", "pipe", "pipe", "pipe"],
       env: { PATH: process.env.PATH, ...vars },
     });
