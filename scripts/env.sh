@@ -17,3 +17,8 @@ die() {
 checksum() {
     cksum | tr ' ' '-'
 }
+
+# The load generator, a crate of its own: what is in the Worker's target directory stays as it is. Arguments: cargo's.
+load_cargo() {
+    cargo "$@" --manifest-path "$root/tests/load/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-$root/target}/load"
+}

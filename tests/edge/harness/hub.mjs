@@ -15,9 +15,9 @@ import { until } from "./until.mjs";
 
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 export const OWNER_TOKEN = "owner-token-of-the-edge-tests";
+export const TEST_BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "build-test");
 const HUB_SECRET = "hub secret of the edge tests, 32+ characters";
 const CONFIG = path.join(root, "scripts", "workerd.capnp");
-const BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "build-test");
 const workerd = createRequire(path.join(root, "package.json"))("workerd").default;
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 1_000;
@@ -37,7 +37,9 @@ export async function startHub(context, vars = {}, place = {}) {
 }
 
 export class Hub {
-  constructor(vars, { directory = null, wrapper = [] } = {}) {
+  /** `build`, `config` and `service` name another Worker than the test build. */
+  constructor(vars, { directory = null, wrapper = [], build = TEST_BUILD, config = CONFIG, service = "hub" } = {}) {
+    this.worker = { build, config, service };
     const all = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
     this.vars = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
     this.port = 0;
@@ -66,9 +68,10 @@ export class Hub {
   async serve() {
     this.directory ??= await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
     const vars = Object.fromEntries(Object.entries(this.vars).map(([name, value]) => [name, String(value)]));
-    const args = ["serve", "-I", BUILD, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
+    const { build, config, service } = this.worker;
+    const args = ["serve", "-I", build, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
     const [command, ...before] = [...this.wrapper, workerd];
-    const child = spawn(command, [...before, ...args, "--control-fd=3", CONFIG, "hub"], {
+    const child = spawn(command, [...before, ...args, "--control-fd=3", config, service], {
       stdio: ["ignore", "pipe", "pipe", "pipe"],
       env: { PATH: process.env.PATH, ...vars },
     });
