@@ -127,7 +127,7 @@ impl Object {
         if let Err(reason) = self.open().await {
             return problems::cannot_open(&reason);
         }
-        let mut request = convert::head(&web_request);
+        let mut request = convert::head(web_request.inner());
         #[cfg(feature = "test-hooks")]
         super::test_routes::follow_script(&request);
         let Ok(body) = web_request.bytes().await else { return problems::broken_body() };
