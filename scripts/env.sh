@@ -18,7 +18,10 @@ checksum() {
     cksum | tr ' ' '-'
 }
 
-# The load generator, a crate of its own: what is in the Worker's target directory stays as it is. Arguments: cargo's.
+# cargo, on the load generator: a crate of its own, so that what is in the Worker's target directory stays as it is.
+# Arguments: the subcommand and the rest.
 load_cargo() {
-    cargo "$@" --manifest-path "$root/tests/load/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-$root/target}/load"
+    local subcommand=$1
+    shift
+    cargo "$subcommand" --manifest-path "$root/tests/load/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-$root/target}/load" "$@"
 }
