@@ -76,10 +76,10 @@ pub const MESSAGES_READ_MAX: usize = 20;
 /// Most earlier attempts whose last words a claim hands over; the newest are kept.
 pub const NOTES_READ_MAX: usize = 20;
 
-/// Tasks whose timers one sweep transaction handles.
-pub const SWEEP_BATCH_MAX: usize = 50;
-/// Sweep transactions in one alarm; if more is due, the alarm is set again at once.
-pub const SWEEP_BATCHES_MAX: usize = 20;
+/// Tasks whose timers one batch of a sweep handles. Requests get their turn between batches, so this bounds how long they wait.
+pub const SWEEP_BATCH_MAX: usize = 25;
+/// Batches in one alarm; if more is due, the alarm is set again at once.
+pub const SWEEP_BATCHES_MAX: usize = 40;
 /// Tasks that one purge transaction looks at.
 pub const PURGE_BATCH_MAX: usize = 50;
 /// Purge transactions in one sweep.

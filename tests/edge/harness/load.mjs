@@ -12,6 +12,8 @@ export const PRODUCTION_BUILD = path.join(root, "build");
 /** Tasks that an executor may hold. */
 const HELD_MAX = 1_000;
 
+const target = ({ port, process }) => ({ address: `127.0.0.1:${port}`, pid: process.pid });
+
 /** Runs the load generator on a plan. `until` ends a probe. Returns its report. */
 async function load(what, plan, until = Promise.resolve()) {
   const child = spawn(BINARY, [what], { stdio: ["pipe", "pipe", "inherit"] });
@@ -49,7 +51,6 @@ export async function measureLoad(steps, secondsMax) {
       const { name, key } = await hub.executor(`client-${index}`, { max_concurrent: HELD_MAX });
       executors.push({ name, key });
     }
-    const target = ({ port, process }) => ({ address: `127.0.0.1:${port}`, pid: process.pid });
     const plan = { hub: target(hub), bare: target(bare), owner_token: OWNER_TOKEN, executors, steps };
     return await load("rounds", { ...plan, seconds_max: secondsMax });
   } finally {
@@ -60,7 +61,7 @@ export async function measureLoad(steps, secondsMax) {
 
 /** Pings without a pause for as long as `during` takes. Returns its value, and how long the answers took. */
 export async function probe(hub, executor, during) {
-  const plan = { address: `127.0.0.1:${hub.port}`, key: executor.key, seconds_max: 120 };
+  const plan = { hub: target(hub), key: executor.key, seconds_max: 120 };
   const running = during();
   const answers = await load("probe", plan, running);
   return { value: await running, answers };

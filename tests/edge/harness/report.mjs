@@ -40,7 +40,7 @@ export function targets({ rows, load, sweep, size }) {
     most("rows read by it", worst(rows, emptyClaim("read")), EMPTY_CLAIM_READ_MAX),
     most("bytes of wasm, gzipped", size.gzipped, WASM_GZIPPED_MAX),
     ...calls,
-    most("ms that a batch of the sweep holds the object", sweep.during.longest_ms, SWEEP_BATCH_MS_MAX, true),
+    most("ms that a batch of the sweep holds the object", sweep.during.longest_undisturbed_ms, SWEEP_BATCH_MS_MAX, true),
   ];
 }
 
@@ -62,7 +62,8 @@ export function figures({ plan, rows, load, sweep, size, start, memory }, judged
     throughput_ratio_c8: Math.min(...Object.values(ratios_c8)),
     throughput_ratios_c8: ratios_c8,
     tasks_ratio_c8: load.find(({ clients }) => clients === RATIO_CLIENTS).calls.tasks.ratio,
-    sweep_max_batch_ms: sweep.during.longest_ms,
+    // From outside: the longest that a ping waited, without the time in line for a processor.
+    sweep_max_batch_ms: sweep.during.longest_undisturbed_ms,
     sweep,
     memory,
     load,
@@ -124,9 +125,10 @@ function printRest({ size, start, memory, sweep }) {
     `Memory of the process: ${mb(memory.before)} without open tasks, ${mb(memory.after)} with ` +
       `${memory.tasks.toLocaleString("en")}: ${memory.bytes_per_task} bytes a task.`,
   );
+  const waited = ({ longest_undisturbed_ms, longest_ms, p50_ms }) =>
+    `at most ${longest_undisturbed_ms} ms (${longest_ms} with the time in line for a processor; p50 ${p50_ms})`;
   console.log(
-    `A sweep of ${sweep.leases.toLocaleString("en")} leases: ${sweep.total_ms} ms in ${sweep.batches} batches. A ping waited ` +
-      `at most ${sweep.during.longest_ms} ms meanwhile (p50 ${sweep.during.p50_ms}), ${sweep.quiet.longest_ms} ms before ` +
-      `(p50 ${sweep.quiet.p50_ms}).`,
+    `A sweep of ${sweep.leases.toLocaleString("en")} leases: ${sweep.total_ms} ms in ${sweep.batches} batches.\n` +
+      `  A ping waited ${waited(sweep.during)} meanwhile,\n  and ${waited(sweep.quiet)} before.`,
   );
 }

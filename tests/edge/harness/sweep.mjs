@@ -1,5 +1,6 @@
 // How long a sweep holds the object. Clocks inside may stand still while code runs, so it is watched from outside: a client
-// that pings without a pause waits for no longer than the longest batch takes, with its commit.
+// that pings without a pause waits for no longer than the longest batch takes, with its commit. What it waits for because
+// other programs had the processors is told apart.
 
 import { setTimeout as pause } from "node:timers/promises";
 
@@ -32,7 +33,7 @@ export async function measureSweep(leases) {
         async () => {
           const left = await hub.test("GET", "due");
           batch = left.batch;
-          return left.due === 0;
+          return !left.due;
         },
         { what: "the sweep to end", ms: SWEEP_MS_MAX, more: () => hub.log },
       );

@@ -73,13 +73,15 @@ fn round(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The figures of a probe's answers, sorted.
-pub fn probe(times: &[Duration]) -> Json {
+/// The figures of a probe's answers, sorted. `undisturbed` is the longest but for the time in which hub or client stood in
+/// line for a processor, because something else ran.
+pub fn probe(times: &[Duration], undisturbed: Duration) -> Json {
     json!({
         "calls": times.len(),
         "p50_ms": milliseconds(percentile(times, 50)),
         "p99_ms": milliseconds(percentile(times, 99)),
         "longest_ms": milliseconds(times.last().copied().unwrap_or_default()),
+        "longest_undisturbed_ms": milliseconds(undisturbed),
     })
 }
 

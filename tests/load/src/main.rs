@@ -15,6 +15,7 @@ mod client;
 mod figures;
 mod plan;
 mod probe;
+mod processor;
 mod rounds;
 
 /// Longest plan, in bytes.

@@ -37,7 +37,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub struct ProbePlan {
     /// The hub; loopback only.
-    pub address: SocketAddr,
+    pub hub: Target,
     /// An executor's key.
     pub key: String,
     /// When the probe ends whatever happens, in seconds.
@@ -110,7 +110,7 @@ impl ProbePlan {
     /// Reads a plan and checks its bounds.
     pub fn read(text: &str) -> Result<Self, String> {
         let plan: Self = parse(text)?;
-        check_loopback(plan.address)?;
+        check_loopback(plan.hub.address)?;
         Ok(plan)
     }
 }
@@ -149,7 +149,8 @@ mod tests {
         assert!(plan("127.0.0.1:80", 1, 1).is_ok());
         for elsewhere in ["192.0.2.1:80", "0.0.0.0:80", "10.0.0.1:80", "[2001:db8::1]:80"] {
             assert!(plan(elsewhere, 1, 1).is_err_and(|why| why.contains("loopback")), "{elsewhere}");
-            let probe = serde_json::json!({ "address": elsewhere, "key": "", "seconds_max": 1 }).to_string();
+            let probe = serde_json::json!({ "hub": { "address": elsewhere, "pid": 1 }, "key": "", "seconds_max": 1 });
+            let probe = probe.to_string();
             assert!(ProbePlan::read(&probe).is_err_and(|why| why.contains("loopback")), "{elsewhere}");
         }
         assert!(plan("localhost:80", 1, 1).is_err(), "a name may be resolved to anything");

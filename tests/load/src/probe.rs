@@ -12,6 +12,7 @@ use crate::calls::{Kind, Party, check};
 use crate::client::Client;
 use crate::figures;
 use crate::plan::{Executor, ProbePlan};
+use crate::processor;
 
 /// Most answers that are remembered; a probe that gets more of them ends.
 const CALLS_MAX: usize = 1_000_000;
@@ -26,16 +27,19 @@ pub fn run(plan: &ProbePlan) -> Result<Json, String> {
         while std::io::stdin().read(&mut rest).is_ok_and(|read| read > 0) {}
         sees_end.store(true, Ordering::Relaxed);
     });
-    let client = Client::new(plan.address);
+    let client = Client::new(plan.hub.address);
     let executor = Executor { name: "probe".to_owned(), key: plan.key.clone() };
     let call = Party::new("", &executor).call(Kind::Ping, None);
     let give_up_at = Instant::now() + Duration::from_secs(plan.seconds_max);
-    let mut times = Vec::new();
+    let (mut times, mut undisturbed) = (Vec::new(), Duration::ZERO);
     while !ends.load(Ordering::Relaxed) && Instant::now() < give_up_at && times.len() < CALLS_MAX {
+        let delayed_before = processor::delayed(plan.hub.pid);
         let (answer, took) = client.call(&call)?;
+        let delayed = processor::delayed(plan.hub.pid).saturating_sub(delayed_before);
         check(Kind::Ping, &answer)?;
+        undisturbed = undisturbed.max(took.saturating_sub(delayed));
         times.push(took);
     }
     times.sort_unstable();
-    Ok(figures::probe(&times))
+    Ok(figures::probe(&times, undisturbed))
 }

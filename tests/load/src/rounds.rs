@@ -1,7 +1,6 @@
 //! The rounds: every kind of call, first at one server and then, with the same bodies, at the other.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use crate::calls::{Held, Kind, Party, check};
 use crate::client::{Answer, Call, Client};
 use crate::figures::{Pairs, Phase};
 use crate::plan::{Plan, Step, Target};
+use crate::processor;
 
 /// Beats in a whole task.
 const BEATS: usize = 2;
@@ -37,7 +37,7 @@ impl Server {
         work: impl Fn(&Client, P) -> Result<(R, Vec<Duration>), String> + Sync,
     ) -> Result<(Vec<R>, Phase), String> {
         let barrier = Barrier::new(parts.len());
-        let spent_before = processor_ns(self.target.pid);
+        let spent_before = processor::spent_ns(self.target.pid);
         let ends: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = parts
                 .into_iter()
@@ -52,7 +52,7 @@ impl Server {
                 .collect();
             threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
         });
-        let processor_ns = processor_ns(self.target.pid) - spent_before;
+        let processor_ns = processor::spent_ns(self.target.pid) - spent_before;
         let (mut results, mut calls, mut starts, mut stops) = (vec![], vec![], vec![], vec![]);
         for end in ends {
             let (result, took, started, stopped) = end.map_err(|_| "a client panicked".to_owned())??;
@@ -84,16 +84,6 @@ impl Server {
             Ok((answers, times))
         })
     }
-}
-
-/// Processor time that a process has spent so far, over all its threads; 0 where that cannot be read.
-fn processor_ns(pid: u32) -> u64 {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
-    let spent = |thread: fs::DirEntry| -> Option<u64> {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
-    };
-    threads.flatten().filter_map(spent).sum()
 }
 
 /// Both servers and all clients, at one number of clients.
