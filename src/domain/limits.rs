@@ -91,6 +91,8 @@ pub const PAGE_TASKS_MAX: usize = 50;
 pub const PAGE_TASKS_DEFAULT: usize = 20;
 /// Rows that one page of a filtered list looks at before it stops and hands out its cursor.
 pub const PAGE_ROWS_EXAMINED_MAX: usize = 500;
+/// Of these, the rows that it reads at a time.
+pub const PAGE_ROWS_READ_MAX: usize = 100;
 /// Size of one tool result, in bytes of JSON: under 10,000 tokens even where a token is little more than three bytes.
 pub const TOOL_RESULT_BYTES_MAX: usize = 30_000;
 /// Messages in one JSON-RPC batch (2025-03-26 only).

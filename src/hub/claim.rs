@@ -117,15 +117,11 @@ fn request_key(executor: &ExecutorRow, input: &Claim) -> Result<Option<String>, 
 
 /// The most urgent ready task: by priority, then by age, whatever its address.
 fn next(hub: &Hub<'_>, addresses: &[String]) -> Result<Option<TaskHead>, DatabaseError> {
-    let mut best: Option<TaskHead> = None;
+    let mut ready = Vec::new();
     for address in addresses {
-        let Some(task) = tasks::next_ready(hub.db, address, hub.now)? else { continue };
-        let order = |task: &TaskHead| (std::cmp::Reverse(task.priority), task.id.clone());
-        if best.as_ref().is_none_or(|best| order(&task) < order(best)) {
-            best = Some(task);
-        }
+        ready.extend(tasks::next_ready(hub.db, address, hub.now)?);
     }
-    Ok(best)
+    Ok(ready.into_iter().min_by_key(|task| (std::cmp::Reverse(task.priority), task.id.clone())))
 }
 
 fn held(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<u32, DatabaseError> {

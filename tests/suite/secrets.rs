@@ -96,6 +96,7 @@ fn junk_names_no_attempt() {
         assert_eq!(attempt_of_token(junk), None, "{junk}");
     }
     assert_eq!(attempt_of_token(&format!("clm_1.{mac}")), Some(1));
+    assert_eq!(attempt_of_token(&format!("clm_1.-_{}", &mac[2..])), Some(1));
     assert_eq!(attempt_of_token(&format!("clm_-1.{mac}")), None);
     assert_eq!(attempt_of_token(&format!("clm_99999999999.{mac}")), None);
     assert_eq!(attempt_of_token(&format!("clm_1.{}=", "a".repeat(21))), None);

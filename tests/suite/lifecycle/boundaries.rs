@@ -139,6 +139,7 @@ fn an_answer_leaves_a_whole_lease_to_come_for_it() {
     let mut alive = asking();
     alive.claim.as_mut().unwrap().heard_at = end - 1;
     let answered = after(&alive, &Event::Answered, end - 1).unwrap();
+    assert_eq!(answered.input_expires_at, Some(end + LEASE_MS), "and no more than that");
     assert_eq!(by_time(&answered, end - 1 + LEASE_MS), None);
     assert!(after(&answered, &Event::Heartbeat(fence()), end - 1 + LEASE_MS).is_ok());
     assert_eq!(by_time(&answered, end + LEASE_MS), Some(State::Submitted));
@@ -195,6 +196,7 @@ fn backoffs_follow_their_lists() {
     assert_eq!(wake_backoff_ms(0), 60_000);
     let failures: Vec<i64> = [1, 2, 3, 8, 9, 10, 100].map(|n| failure_backoff_ms(n, 0)).to_vec();
     assert_eq!(failures, [15_000, 30_000, 60_000, 1_920_000, 3_600_000, 3_600_000, 3_600_000]);
+    assert_eq!([0, 64, 128, 255].map(|jitter| failure_backoff_ms(1, jitter)), [15_000, 15_750, 16_500, 17_988]);
     for failures in [1, 5, 50] {
         let (least, most) = (failure_backoff_ms(failures, 0), failure_backoff_ms(failures, 255));
         assert!(most > least && most < least + least / 5, "{least} {most}");
