@@ -76,10 +76,10 @@ pub const MESSAGES_READ_MAX: usize = 20;
 /// Most earlier attempts whose last words a claim hands over; the newest are kept.
 pub const NOTES_READ_MAX: usize = 20;
 
-/// Tasks whose timers one sweep transaction handles.
-pub const SWEEP_BATCH_MAX: usize = 50;
-/// Sweep transactions in one alarm; if more is due, the alarm is set again at once.
-pub const SWEEP_BATCHES_MAX: usize = 20;
+/// Tasks whose timers one batch of a sweep handles. Requests get their turn between batches, so this bounds how long they wait.
+pub const SWEEP_BATCH_MAX: usize = 25;
+/// Batches in one alarm; if more is due, the alarm is set again at once.
+pub const SWEEP_BATCHES_MAX: usize = 40;
 /// Tasks that one purge transaction looks at.
 pub const PURGE_BATCH_MAX: usize = 50;
 /// Purge transactions in one sweep.
@@ -91,6 +91,8 @@ pub const PAGE_TASKS_MAX: usize = 50;
 pub const PAGE_TASKS_DEFAULT: usize = 20;
 /// Rows that one page of a filtered list looks at before it stops and hands out its cursor.
 pub const PAGE_ROWS_EXAMINED_MAX: usize = 500;
+/// Of these, the rows that it reads at a time.
+pub const PAGE_ROWS_READ_MAX: usize = 100;
 /// Size of one tool result, in bytes of JSON: under 10,000 tokens even where a token is little more than three bytes.
 pub const TOOL_RESULT_BYTES_MAX: usize = 30_000;
 /// Messages in one JSON-RPC batch (2025-03-26 only).

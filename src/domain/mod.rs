@@ -1,7 +1,7 @@
 //! What the hub means by a task, and every rule about its life.
 //!
-//! Owns: ids, limits, settings, the transition table, leases, retry budget, secrets' formats, and which addresses a
-//! webhook may have. Invariant: everything here is a pure function of its arguments. It refuses to know SQL, HTTP, the
+//! Owns: ids, limits, settings, the transition table, leases, retry budget, secrets' formats, which addresses a webhook
+//! may have, and what a storage that fails means. Invariant: everything here is a pure function of its arguments. It refuses to know SQL, HTTP, the
 //! clock and randomness: `now` and `entropy` come in as arguments.
 
 pub mod ids;
@@ -12,6 +12,7 @@ pub mod retry;
 pub mod scope;
 pub mod secret;
 pub mod settings;
+pub mod storage;
 pub mod target;
 pub mod task;
 pub mod text;

@@ -315,7 +315,7 @@ pub struct Life {
     pub lease_expires_at: Option<i64>,
     /// When it stops waiting for a person; set exactly in `input-required`.
     pub input_expires_at: Option<i64>,
-    /// When its question was answered, while the attempt has not come back for the answer.
+    /// When its question was answered, while the attempt has not come back for the answer; only in `input-required`.
     pub answered_at: Option<i64>,
     /// When a wait for time or the outside ends; only in `waiting`.
     pub visible_at: Option<i64>,
@@ -356,7 +356,7 @@ impl Life {
     /// The earliest moment at which something happens to the task by itself, or a wake is due.
     pub fn due_at(&self, lease_ms: i64) -> Option<i64> {
         let silent_at = match (&self.claim, self.answered_at) {
-            (Some(claim), Some(_)) if self.state == State::InputRequired => Some(claim.heard_at + lease_ms + 1),
+            (Some(claim), Some(_)) => Some(claim.heard_at + lease_ms + 1),
             _ => None,
         };
         let timers = [

@@ -1,11 +1,13 @@
 //! The object's alarm: when it rings next, and what happens then.
 //!
-//! The runtime retries a failing alarm a few times and then drops it for good. So `ring` catches everything, panics
-//! included, and sets the next alarm last; a failed sweep is tried again after a pause that grows. An alarm that is lost all
-//! the same is set again by the next request, and the scheduled event is a request every half hour.
+//! The runtime retries a failing alarm a few times, with pauses that grow to minutes, and then drops it for good. So `ring`
+//! catches everything, panics included, and sets the next alarm last; a failed sweep is tried again after a pause that
+//! grows. When an alarm is lost or late all the same, as after a full disk, the next request does its work and sets the next
+//! one (`mend`), and the scheduled event is a request every half hour.
 //!
 //! Invariant: between events, the alarm is set no later than the earliest timer of all tasks. It is moved only to ring
-//! earlier, because each move writes a row.
+//! earlier, because each move writes a row. The answer to a request that only reads never waits for a write: where there is no
+//! room for one, the runtime ends the object and every answer that has not gone out.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,10 +30,18 @@ const RINGING_MS_MAX: i64 = 60_000;
 /// The pause after the first failure, and the longest, in milliseconds.
 const RETRY_MS_MIN: i64 = 5_000;
 const RETRY_MS_MAX: i64 = 300_000;
+/// A lost alarm is mended at most this often, in milliseconds, and this long after the request that found it lost.
+const MEND_EVERY_MS: i64 = 5_000;
+const MEND_AFTER: Duration = Duration::from_millis(50);
 /// The pause when something stays due although a sweep succeeded, in milliseconds.
 const AGAIN_MS: i64 = 1_000;
 /// Finished tasks are looked through this often, in milliseconds.
 const PURGE_EVERY_MS: i64 = 3_600_000;
+
+thread_local! {
+    /// When a lost alarm was last mended. Outlives the object, which that may end.
+    static MENDED_AT: Cell<i64> = const { Cell::new(0) };
+}
 
 /// When the alarm will ring.
 #[derive(Clone, Copy)]
@@ -115,7 +125,7 @@ impl Alarm {
         if !stays && let Some(promise) = self.set(object, due) {
             object.state.wait_until(async move {
                 if let Err(error) = JsFuture::from(promise).await {
-                    console_error!("the alarm was not set: {error:?}");
+                    console_error!("the alarm was not set: {}", worker::Error::from(error));
                 }
             });
         }
@@ -154,6 +164,24 @@ impl Alarm {
             }
         }
     }
+}
+
+/// Does what a lost alarm should have done, and sets the next, after a request that only read.
+pub fn mend(object: &Rc<Object>) {
+    let now = clock();
+    if (0..MEND_EVERY_MS).contains(&(now - MENDED_AT.get())) {
+        return;
+    }
+    MENDED_AT.set(now);
+    let reader = Rc::clone(object);
+    object.state.wait_until(async move {
+        Delay::from(MEND_AFTER).await;
+        if matches!(reader.alarm.armed.get(), Armed::At(_)) {
+            sweep_now(&reader).await;
+        } else if let Ok(due) = reader.run(clock(), |hub| hub.next_due()) {
+            reader.alarm.follow(&reader, || due);
+        }
+    });
 }
 
 /// The alarm rings. It fails, so that the runtime retries it, only if the next alarm cannot be set.

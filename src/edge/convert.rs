@@ -1,9 +1,10 @@
 //! Between the runtime's requests and responses and the hub's plain values.
 
 use futures_util::StreamExt as _;
-use worker::web_sys::{self, RequestRedirect};
-use worker::{Headers, ResponseBuilder};
+use js_sys::futures::JsFuture;
+use worker::{ByteStream, Headers, ResponseBuilder, web_sys};
 
+use super::glue;
 use crate::domain::limits::REQUEST_BODY_BYTES_MAX;
 use crate::http::message::{Request, Response};
 
@@ -16,17 +17,17 @@ pub enum BodyRejected {
 }
 
 /// Everything of a request but its body.
-pub fn head(request: &worker::Request) -> Request {
-    let url = request.inner().url();
-    let (origin, path, query) = split_url(&url);
-    Request {
-        method: request.inner().method().to_ascii_uppercase(),
-        path: path.to_owned(),
-        query: query.to_owned(),
-        origin: origin.to_owned(),
-        headers: request.headers().entries().collect(),
-        ..Request::default()
+pub fn head(request: &web_sys::Request) -> Request {
+    let head = glue::head(request);
+    let mut lines = head.split('\n');
+    let method = lines.next().unwrap_or_default().to_ascii_uppercase();
+    let (origin, path, query) = split_url(lines.next().unwrap_or_default());
+    let mut headers = Vec::new();
+    while let (Some(name), Some(value)) = (lines.next(), lines.next()) {
+        headers.push((name.to_owned(), value.to_owned()));
     }
+    let (path, query, origin) = (path.to_owned(), query.to_owned(), origin.to_owned());
+    Request { method, path, query, origin, headers, ..Request::default() }
 }
 
 /// Origin, path and query of an absolute address in its normal form.
@@ -39,17 +40,27 @@ fn split_url(url: &str) -> (&str, &str, &str) {
     (origin, if path.is_empty() { "/" } else { path }, query)
 }
 
-/// The whole body; stops as soon as it is too large.
-pub async fn body(request: &mut worker::Request) -> Result<Vec<u8>, BodyRejected> {
-    if request.inner().body().is_none() {
-        return Ok(Vec::new());
+/// The whole body. One without a length is read in parts, so that reading stops as soon as it is too large.
+pub async fn body(web_request: &web_sys::Request, head: &Request) -> Result<Vec<u8>, BodyRejected> {
+    let Some(stream) = web_request.body() else { return Ok(Vec::new()) };
+    let announced = head.header("content-length").and_then(|text| text.parse::<usize>().ok());
+    match announced.filter(|_| head.header("transfer-encoding").is_none()) {
+        Some(length) if length > REQUEST_BODY_BYTES_MAX => Err(BodyRejected::TooLarge),
+        Some(_) => whole(web_request).await,
+        None => in_parts(stream).await,
     }
-    let announced = request.headers().get("content-length").ok().flatten().and_then(|text| text.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > REQUEST_BODY_BYTES_MAX) {
-        return Err(BodyRejected::TooLarge);
-    }
-    let mut chunks = request.stream().map_err(|_| BodyRejected::Broken)?;
-    let mut body = Vec::with_capacity(announced.unwrap_or_default());
+}
+
+async fn whole(web_request: &web_sys::Request) -> Result<Vec<u8>, BodyRejected> {
+    let promise = web_request.array_buffer().map_err(|_| BodyRejected::Broken)?;
+    let buffer = JsFuture::from(promise).await.map_err(|_| BodyRejected::Broken)?;
+    let bytes = js_sys::Uint8Array::new(&buffer);
+    if bytes.length() as usize > REQUEST_BODY_BYTES_MAX { Err(BodyRejected::TooLarge) } else { Ok(bytes.to_vec()) }
+}
+
+async fn in_parts(stream: web_sys::ReadableStream) -> Result<Vec<u8>, BodyRejected> {
+    let mut chunks = ByteStream::from(stream);
+    let mut body = Vec::new();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| BodyRejected::Broken)?;
         if body.len() + chunk.len() > REQUEST_BODY_BYTES_MAX {
@@ -58,21 +69,6 @@ pub async fn body(request: &mut worker::Request) -> Result<Vec<u8>, BodyRejected
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// The same request once more, for the object. The headers are the runtime's own copy.
-pub fn forward(request: &Request, headers: &Headers) -> worker::Result<worker::Request> {
-    let Request { origin, path, query, .. } = request;
-    let url = if query.is_empty() { format!("{origin}{path}") } else { format!("{origin}{path}?{query}") };
-    let init = web_sys::RequestInit::new();
-    init.set_method(&request.method);
-    init.set_redirect(RequestRedirect::Manual);
-    init.set_headers(headers.as_ref());
-    let may_have_body = !matches!(request.method.as_str(), "GET" | "HEAD");
-    if may_have_body && !request.body.is_empty() {
-        init.set_body(&js_sys::Uint8Array::from(request.body.as_slice()));
-    }
-    Ok(web_sys::Request::new_with_str_and_init(&url, &init)?.into())
 }
 
 /// The hub's answer for the runtime.

@@ -1,16 +1,19 @@
 //! `Database` over the object's SQLite.
 //!
 //! Invariants: an error anywhere in a block undoes the block (`transactionSync`; a plain block would keep what ran before
-//! the error), and so does a panic, which then goes on to the caller. Cursors are read through `raw` only and left at the
-//! first error: the other readers abort on an exception, and the iterator would repeat an error for ever.
+//! the error), and so does a panic, which then goes on to the caller. A statement is one call of `glue::execute`, which
+//! reads all of its rows and throws what goes wrong: the bindings' own readers abort on an exception.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use wasm_bindgen::prelude::*;
-use worker::{SqlStorage, SqlStorageValue, State, Storage, console_error};
+use worker::js_sys::JsString;
+use worker::{SqlStorage, State, Storage, console_error};
 
+use super::glue::{self, Bound, Found};
 use crate::store::database::{Database, DatabaseError, Row, RowsUsed, Value, check_storable};
 
 #[wasm_bindgen]
@@ -29,6 +32,7 @@ extern "C" {
 pub struct ObjectDatabase {
     storage: Storage,
     sql: SqlStorage,
+    statements: RefCell<HashMap<*const str, JsString>>,
     used: Cell<RowsUsed>,
 }
 
@@ -37,7 +41,7 @@ impl ObjectDatabase {
     pub fn new(state: &State) -> Self {
         let storage = state.storage();
         let sql = storage.sql();
-        Self { storage, sql, used: Cell::default() }
+        Self { storage, sql, statements: RefCell::default(), used: Cell::default() }
     }
 
     /// Counts rows that the object wrote beside SQL: each move of the alarm is billed as one.
@@ -46,38 +50,29 @@ impl ObjectDatabase {
         self.used.set(RowsUsed { written: used.written + rows, ..used });
     }
 
-    fn count(&self, cursor: &worker::SqlCursor) {
+    fn count(&self, read: u64, written: u64) {
         let used = self.used.get();
-        let read = used.read + cursor.rows_read() as u64;
-        let written = used.written + cursor.rows_written() as u64;
-        self.used.set(RowsUsed { read, written });
+        self.used.set(RowsUsed { read: used.read + read, written: used.written + written });
+    }
+
+    /// The statement as the runtime's own string. It is made once, because the runtime finds its prepared statement by it.
+    fn statement(&self, sql: &'static str) -> JsString {
+        let mut statements = self.statements.borrow_mut();
+        statements.entry(sql).or_insert_with(|| JsString::from(sql)).clone()
     }
 }
 
 impl Database for ObjectDatabase {
     fn execute(&self, sql: &'static str, parameters: &[Value]) -> Result<Vec<Row>, DatabaseError> {
-        let mut bound = Vec::with_capacity(parameters.len());
-        for value in parameters {
-            check_storable(value)?;
-            bound.push(to_sql(value));
-        }
-        let cursor = self.sql.exec(sql, bound).map_err(|error| logged(refused(error)))?;
-        let mut rows = Vec::new();
-        let mut failure = None;
-        for row in cursor.raw() {
-            match row {
-                Ok(columns) => rows.push(columns.into_iter().map(from_sql).collect()),
-                Err(error) => {
-                    failure = Some(refused(error));
-                    break;
-                }
-            }
-        }
-        self.count(&cursor);
-        match failure {
-            Some(error) => Err(logged(error)),
-            None => Ok(rows),
-        }
+        parameters.iter().try_for_each(check_storable)?;
+        let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
+        let unreadable = |error: serde_json::Error| logged(DatabaseError::Refused(error.to_string()));
+        let bound = serde_json::to_string(&bound).map_err(unreadable)?;
+        let answer = glue::execute(self.sql.as_ref(), &self.statement(sql), &bound);
+        let answer = answer.map_err(|error| logged(refused(error.into())))?;
+        let (read, written, rows): (u64, u64, Vec<Vec<Found>>) = serde_json::from_str(&answer).map_err(unreadable)?;
+        self.count(read, written);
+        Ok(rows.into_iter().map(|row| row.into_iter().map(|Found(value)| value).collect()).collect())
     }
 
     fn atomically(&self, body: &mut dyn FnMut() -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
@@ -130,25 +125,4 @@ fn logged(error: DatabaseError) -> DatabaseError {
 
 fn refused(error: worker::Error) -> DatabaseError {
     DatabaseError::Refused(error.to_string())
-}
-
-fn to_sql(value: &Value) -> SqlStorageValue {
-    match value {
-        Value::Null => SqlStorageValue::Null,
-        Value::Integer(number) => SqlStorageValue::Integer(*number),
-        Value::Real(number) => SqlStorageValue::Float(*number),
-        Value::Text(text) => SqlStorageValue::String(text.clone()),
-        Value::Blob(bytes) => SqlStorageValue::Blob(bytes.clone()),
-    }
-}
-
-fn from_sql(value: SqlStorageValue) -> Value {
-    match value {
-        SqlStorageValue::Null => Value::Null,
-        SqlStorageValue::Boolean(truth) => Value::Integer(i64::from(truth)),
-        SqlStorageValue::Integer(number) => Value::Integer(number),
-        SqlStorageValue::Float(number) => Value::Real(number),
-        SqlStorageValue::String(text) => Value::Text(text),
-        SqlStorageValue::Blob(bytes) => Value::Blob(bytes),
-    }
 }

@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
-use worker::{Context, Env, ScheduleContext, ScheduledEvent, Stub, console_error, event};
+use js_sys::futures::JsFuture;
+use wasm_bindgen::JsCast as _;
+use worker::{Context, Env, ScheduleContext, ScheduledEvent, Stub, console_error, event, web_sys};
 
 use super::convert::{self, BodyRejected};
-use super::{Panicked, clock, config, guarded, problems, within};
+use super::{Panicked, clock, config, glue, guarded, problems, within};
 use crate::domain::limits::{CLAIM_WAIT_SECONDS_MAX, TASK_WAIT_SECONDS_MAX};
 use crate::domain::settings::Settings;
 use crate::http::message::{Request, Response};
@@ -29,11 +31,16 @@ const WAIT_GRACE_SECONDS: u32 = 5;
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 
 #[event(fetch)]
-async fn fetch(request: worker::Request, env: Env, _context: Context) -> worker::Result<worker::Response> {
+async fn fetch(request: web_sys::Request, env: Env, _context: Context) -> worker::Result<web_sys::Response> {
     match guarded(front_door(request, env)).await {
         Ok(response) => response,
-        Err(Panicked) => convert::response(problems::internal()),
+        Err(Panicked) => own(problems::internal()),
     }
+}
+
+/// An answer of the front itself.
+fn own(response: Response) -> worker::Result<web_sys::Response> {
+    Ok(convert::response(response)?.into())
 }
 
 #[event(scheduled)]
@@ -48,7 +55,7 @@ async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) 
     }
 }
 
-async fn front_door(mut web_request: worker::Request, env: Env) -> worker::Result<worker::Response> {
+async fn front_door(web_request: web_sys::Request, env: Env) -> worker::Result<web_sys::Response> {
     let mut request = convert::head(&web_request);
     let refusal = match config::settings(&env) {
         Err(errors) => Some(problems::misconfigured(&errors)),
@@ -56,7 +63,7 @@ async fn front_door(mut web_request: worker::Request, env: Env) -> worker::Resul
     };
     let refusal = match refusal {
         Some(refusal) => Some(refusal),
-        None => match convert::body(&mut web_request).await {
+        None => match convert::body(&web_request, &request).await {
             Ok(body) => {
                 request.body = body;
                 None
@@ -66,8 +73,8 @@ async fn front_door(mut web_request: worker::Request, env: Env) -> worker::Resul
         },
     };
     match refusal {
-        Some(refusal) => convert::response(cors::decorate(&request, refusal)),
-        None => ask_object(&env, &request, web_request.headers()).await,
+        Some(refusal) => own(cors::decorate(&request, refusal)),
+        None => ask_object(&env, &request, &web_request).await,
     }
 }
 
@@ -85,24 +92,37 @@ fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
 }
 
 /// Lets the object answer.
-async fn ask_object(env: &Env, request: &Request, headers: &worker::Headers) -> worker::Result<worker::Response> {
+async fn ask_object(env: &Env, request: &Request, web_request: &web_sys::Request) -> worker::Result<web_sys::Response> {
     let deadline = clock() + i64::from(seconds_max(request)) * 1000;
     let mut tries_left = if front::is_repeatable(request) { 2 } else { 1 };
+    let mut refusal = problems::unavailable();
     while tries_left > 0 {
         tries_left -= 1;
         let left = Duration::from_millis(u64::try_from(deadline - clock()).unwrap_or_default());
-        let call = async { object(env)?.fetch_with_request(convert::forward(request, headers)?).await };
-        match within(left, call).await {
+        match within(left, ask(env, request, web_request)).await {
             Some(Ok(response)) => return Ok(response),
-            Some(Err(error)) => console_error!("the object failed: {error}"),
+            Some(Err(error)) => {
+                console_error!("the object failed: {error}");
+                refusal = problems::object_failed(&error.to_string());
+            }
             None => {
                 console_error!("the object did not answer {} {} in time", request.method, request.path);
+                refusal = problems::unavailable();
                 break;
             }
         }
         worker::Delay::from(REPEAT_AFTER).await;
     }
-    convert::response(cors::decorate(request, problems::unavailable()))
+    own(cors::decorate(request, refusal))
+}
+
+/// Asks the object once. The headers are the runtime's own copy.
+async fn ask(env: &Env, request: &Request, web_request: &web_sys::Request) -> worker::Result<web_sys::Response> {
+    let may_have_body = !matches!(request.method.as_str(), "GET" | "HEAD");
+    let body = if may_have_body { request.body.as_slice() } else { &[] };
+    let promise = glue::ask(env, BINDING, INSTANCE, web_request, body)?;
+    let response = JsFuture::from(promise).await?;
+    response.dyn_into().map_err(|_| worker::Error::RustError("the object sent no response".to_owned()))
 }
 
 /// How long the object may take for this request, in seconds.

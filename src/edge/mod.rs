@@ -2,7 +2,7 @@
 //!
 //! Owns: the Worker's two events (`entry`), the Durable Object (`object`) with its alarm (`alarm`) and the calls that wait
 //! in it (`waiting`), the database over its SQLite (`database`), sending (`outbound`), and the way in and out of the
-//! runtime's values (`convert`, `config`).
+//! runtime's values (`convert`, `config`, and `glue` with its JavaScript).
 //!
 //! Invariants: a panic anywhere is caught and answered (`guarded`), never left to the runtime; every call of the object and
 //! every request to the outside has a time limit; between a command and the alarm that it needs nothing is awaited. It
@@ -13,6 +13,7 @@ mod config;
 mod convert;
 mod database;
 mod entry;
+mod glue;
 mod object;
 mod outbound;
 mod problems;

@@ -128,7 +128,7 @@ impl Object {
         if let Err(reason) = self.open().await {
             return problems::cannot_open(&reason);
         }
-        let mut request = convert::head(&web_request);
+        let mut request = convert::head(web_request.inner());
         #[cfg(feature = "test-hooks")]
         super::test_routes::follow_script(&request);
         let Ok(body) = web_request.bytes().await else { return problems::broken_body() };
@@ -207,8 +207,10 @@ impl Object {
         let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, origin);
         let result = guarded_now(|| body(&hub));
         let wrote = self.database.rows_used().written > written_before;
-        if wrote || self.alarm.is_overdue(clock()) {
+        if wrote {
             self.alarm.follow(self, || hub.next_due());
+        } else if self.alarm.is_overdue(clock()) {
+            alarm::mend(self);
         }
         self.set_going(hub.take_effects());
         result

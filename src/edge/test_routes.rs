@@ -11,7 +11,8 @@
 //! | `POST /__test/lose-alarm` | removes the alarm behind the object's back |
 //! | `GET /__test/rows` | rows read and written since the object was loaded, alarms included |
 //! | `GET /__test/requests` | requests that reached the object since it was loaded, but for those of this table |
-//! | `POST /__test/history {"tasks": n}` | adds n finished tasks |
+//! | `GET /__test/due` | whether a timer has run out, and how many tasks a batch of the sweep takes: `{due, batch}` |
+//! | `POST /__test/history {"tasks": n, "state": "finished"}` | adds n tasks that are `finished`, `ready` or `expired` |
 //! | any `/__test/hang` | never answers |
 
 use std::cell::{Cell, RefCell};
@@ -21,20 +22,19 @@ use serde_json::{Value as Json, json};
 
 use super::object::Object;
 use super::{Panicked, clock};
-use crate::domain::limits::SWEEP_BATCHES_MAX;
+use crate::domain::limits::{SWEEP_BATCH_MAX, SWEEP_BATCHES_MAX};
 use crate::domain::secret::sha256_hex;
 use crate::hooks;
 use crate::http::message::{Request, Response};
 use crate::hub;
 use crate::store::database::Database as _;
-use crate::store::history;
+use crate::store::history::{self, Fill};
+use crate::store::tasks;
 
 const PREFIX: &str = "/__test/";
 const PANIC: &str = "x-test-panic";
 const NOW: &str = "x-test-now";
 const ENTROPY: &str = "x-test-entropy";
-/// Tasks of history that one transaction adds.
-const HISTORY_BATCH: u64 = 1_000;
 
 /// Clock and chance of a scripted request.
 struct Script {
@@ -120,7 +120,11 @@ pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> 
         }
         "requests" => json!({ "count": REQUESTS.get() }),
         "tick" => tick(object, body["now"].as_i64().unwrap_or_else(clock)),
-        "history" => fill(object, body["tasks"].as_u64().unwrap_or_default()),
+        "due" => match tasks::due(&object.database, clock(), 1) {
+            Ok(due) => json!({ "due": !due.is_empty(), "batch": SWEEP_BATCH_MAX }),
+            Err(error) => json!({ "error": error.to_string() }),
+        },
+        "history" => fill(object, &body),
         _ => return Some(Response::json(404, &json!({ "error": "no such test route" }))),
     };
     Some(Response::json(200, &answer))
@@ -148,14 +152,11 @@ fn tick(object: &Rc<Object>, now: i64) -> Json {
     json!({ "handled": handled, "next_due": due.ok().and_then(Result::ok).flatten() })
 }
 
-fn fill(object: &Rc<Object>, tasks: u64) -> Json {
-    let mut added = 0;
-    while added < tasks {
-        let batch = HISTORY_BATCH.min(tasks - added);
-        match history::add_finished(&object.database, clock(), batch) {
-            Ok(()) => added += batch,
-            Err(error) => return json!({ "added": added, "error": error.to_string() }),
-        }
+fn fill(object: &Rc<Object>, body: &Json) -> Json {
+    let (state, tasks) = (body["state"].as_str().unwrap_or("finished"), body["tasks"].as_u64().unwrap_or_default());
+    let Some(fill) = Fill::parse(state) else { return json!({ "error": "no such state" }) };
+    match history::add(&object.database, clock(), fill, tasks) {
+        Ok(()) => json!({ "added": tasks }),
+        Err(error) => json!({ "error": error.to_string() }),
     }
-    json!({ "added": added })
 }

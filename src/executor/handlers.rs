@@ -23,7 +23,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request, call: ExecutorCall) -> Outcome {
     let executor = match hub::authenticate(hub, auth::bearer(request).unwrap_or_default()) {
         Ok(Some(executor)) => executor,
         Ok(None) => return Outcome::Reply(wrong_executor_key()),
-        Err(_) => return Outcome::Reply(storage_failed().response()),
+        Err(error) => return Outcome::Reply(storage_failed(error.failure()).response()),
     };
     let answer = match call {
         ExecutorCall::Claim => claim(hub, request, &executor),
@@ -220,7 +220,7 @@ fn ping(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Json
     let _: PingBody = body::typed(&body::json(request)?)?;
     let own = Address::Executor(executor.name.clone()).to_string();
     let addresses: Vec<String> = std::iter::once(own).chain(executor.queues.iter().cloned()).collect();
-    let queues = hub::ready_counts(hub, &addresses).map_err(|_| storage_failed())?;
-    let held = hub::held_count(hub, &executor.name).map_err(|_| storage_failed())?;
+    let queues = hub::ready_counts(hub, &addresses).map_err(|error| storage_failed(error.failure()))?;
+    let held = hub::held_count(hub, &executor.name).map_err(|error| storage_failed(error.failure()))?;
     Ok(pong(&executor.name, &queues, held, hub.now(), hub.settings()))
 }

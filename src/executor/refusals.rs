@@ -41,7 +41,7 @@ pub fn attempt(rejected: &AttemptRejected) -> Problem {
              a result.",
         ),
         AttemptRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
-        AttemptRejected::Database(_) => storage_failed(),
+        AttemptRejected::Database(error) => storage_failed(error.failure()),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn claim(rejected: &ClaimRejected) -> Problem {
             ))
         }
         ClaimRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
-        ClaimRejected::Database(_) => storage_failed(),
+        ClaimRejected::Database(error) => storage_failed(error.failure()),
     }
 }
 

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::message::Response;
+use crate::domain::storage::StorageFailure;
 
 /// One error as a caller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,9 +80,25 @@ pub fn unauthorized(detail: &str, challenge: String) -> Response {
     Problem::new(401, "unauthorized", "Unauthorized", detail).response().with("www-authenticate", challenge)
 }
 
-/// The database failed. The reason is logged, not told.
-pub fn storage_failed() -> Problem {
-    let detail = "The hub's storage failed, and nothing was changed. Repeat the same call after a few seconds; if it fails \
-                  again, tell the owner to look into the Worker's log.";
-    Problem::new(500, "internal", "Internal error", detail).retry_after(5)
+/// The database failed. The reason is logged, not told, unless it is one that the owner can mend.
+pub fn storage_failed(failure: StorageFailure) -> Problem {
+    match failure {
+        StorageFailure::Full => {
+            let detail = "The hub's storage is full, so this call was not stored and nothing was changed. What was stored before \
+                          is safe and can be read. Tell the owner to make room where the hub keeps its data; then repeat the \
+                          same call.";
+            Problem::new(503, "storage_full", "Storage full", detail).retry_after(30)
+        }
+        StorageFailure::ReadOnly => {
+            let detail = "The hub's storage can be read but not written, so nothing was changed. Tell the owner to make the \
+                          directory of the hub's data and the files in it writable, and to restart the hub; then repeat the \
+                          same call.";
+            Problem::new(503, "storage_read_only", "Storage read-only", detail).retry_after(30)
+        }
+        StorageFailure::Other => {
+            let detail = "The hub's storage failed, and nothing was changed. Repeat the same call after a few seconds; if it \
+                          fails again, tell the owner to look into the Worker's log.";
+            Problem::new(500, "internal", "Internal error", detail).retry_after(5)
+        }
+    }
 }

@@ -65,7 +65,7 @@ fn principal(hub: &Hub<'_>, request: &Request) -> Result<Principal, Refusal> {
             Ok(Principal { submitter: client_id, scopes, executor })
         }
         Ok(None) => Err(Box::new(auth::revoked(request, hub.settings()))),
-        Err(_) => Err(Box::new(problem::storage_failed().response())),
+        Err(error) => Err(Box::new(problem::storage_failed(error.failure()).response())),
     }
 }
 
@@ -81,6 +81,6 @@ fn health(hub: &Hub<'_>) -> Response {
                 "time": hub.now(),
             }),
         ),
-        Err(_) => problem::storage_failed().response(),
+        Err(error) => problem::storage_failed(error.failure()).response(),
     }
 }

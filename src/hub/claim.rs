@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::query::{TaskDetail, detail};
+use super::query::{TaskDetail, detail, fresh_detail};
 use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::{EXECUTOR_HELD_MAX, EXECUTOR_QUEUES_MAX, REQUEST_ID_BYTES_MAX};
@@ -28,7 +28,7 @@ pub struct Claim {
 /// A claimed task.
 #[derive(Clone, Debug)]
 pub struct Claimed {
-    /// The task with its messages and notes.
+    /// The task with its messages and notes; its events may be left out.
     pub task: TaskDetail,
     /// The number of this attempt.
     pub attempt: u32,
@@ -117,15 +117,11 @@ fn request_key(executor: &ExecutorRow, input: &Claim) -> Result<Option<String>, 
 
 /// The most urgent ready task: by priority, then by age, whatever its address.
 fn next(hub: &Hub<'_>, addresses: &[String]) -> Result<Option<TaskHead>, DatabaseError> {
-    let mut best: Option<TaskHead> = None;
+    let mut ready = Vec::new();
     for address in addresses {
-        let Some(task) = tasks::next_ready(hub.db, address, hub.now)? else { continue };
-        let order = |task: &TaskHead| (std::cmp::Reverse(task.priority), task.id.clone());
-        if best.as_ref().is_none_or(|best| order(&task) < order(best)) {
-            best = Some(task);
-        }
+        ready.extend(tasks::next_ready(hub.db, address, hub.now)?);
     }
-    Ok(best)
+    Ok(ready.into_iter().min_by_key(|task| (std::cmp::Reverse(task.priority), task.id.clone())))
 }
 
 fn held(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<u32, DatabaseError> {
@@ -161,7 +157,8 @@ fn take(
     }
     note_claim(hub, executor)?;
     effects.task_changed(&task.id, next.state, &task.address);
-    claimed(hub, &task.id, claim_token)
+    let detail = if attempt == 1 { fresh_detail(hub, &task.id) } else { detail(hub, &task.id) };
+    claimed(detail?, claim_token)
 }
 
 /// Coalescing asks whether a claim came after the latest wake; the owner asks when the executor was last at work.
@@ -185,14 +182,14 @@ fn again(hub: &Hub<'_>, executor: &ExecutorRow, event: &EventRow) -> Result<Clai
         .and_then(|task| task.life.claim.as_ref())
         .is_some_and(|claim| claim.token_hash == secret::sha256_hex(&token));
     if alive && same_token {
-        return claimed(hub, &event.task_id, token);
+        return claimed(detail(hub, &event.task_id)?, token);
     }
     let state = task.map(|task| task.life.state);
     Err(ClaimRejected::Ended { task_id: event.task_id.clone(), state })
 }
 
-fn claimed(hub: &Hub<'_>, id: &str, claim_token: String) -> Result<Claimed, ClaimRejected> {
-    let task = detail(hub, id)?.ok_or_else(|| DatabaseError::Refused("a claimed task is gone".to_owned()))?;
+fn claimed(detail: Option<TaskDetail>, claim_token: String) -> Result<Claimed, ClaimRejected> {
+    let task = detail.ok_or_else(|| DatabaseError::Refused("a claimed task is gone".to_owned()))?;
     let life = &task.full.head.life;
     Ok(Claimed { attempt: life.attempt, claim_token, lease_expires_at: life.lease_expires_at, task })
 }

@@ -50,15 +50,19 @@ pub fn heartbeat(hub: &Hub<'_>, call: &AttemptCall<'_>, input: &Heartbeat) -> Re
     let writes = writes(input);
     hub.command(|effects| {
         let task = call.task(hub)?;
+        if task.life.state == State::Working && !input.blocked {
+            return match renew(hub, effects, call, &task, &writes)? {
+                Ok(life) => beat(hub, &task, &life).map(Ok),
+                Err(rejected) => Ok(Err(rejected)),
+            };
+        }
         let done = if input.blocked {
             block(hub, effects, call, &task, &writes)?
-        } else if task.life.state == State::Working {
-            renew(hub, effects, call, &task, &writes)?
         } else {
             resume(hub, effects, call, &task, &writes)?
         };
         match done {
-            Ok(()) => answer(hub, call).map(Ok),
+            Ok(()) => call.task(hub).and_then(|task| beat(hub, &task, &task.life)).map(Ok),
             Err(rejected) => Ok(Err(rejected)),
         }
     })?
@@ -77,14 +81,14 @@ fn writes(input: &Heartbeat) -> AttemptWrites {
 /// A step inside a command. The inner error is a refusal, whose evidence is to stay.
 pub(super) type Done = Result<Result<(), AttemptRejected>, AttemptRejected>;
 
-/// The way of almost every heartbeat: one row.
+/// The way of almost every heartbeat: one row. Returns the task's life after it.
 fn renew(
     hub: &Hub<'_>,
     effects: &mut Effects,
     call: &AttemptCall<'_>,
     task: &TaskHead,
     writes: &AttemptWrites,
-) -> Done {
+) -> Result<Result<Life, AttemptRejected>, AttemptRejected> {
     let fence = call.fence();
     let next = match step(&task.life, &Event::Heartbeat(fence.clone()), &hub.rules(false)) {
         Ok(next) => next,
@@ -102,7 +106,7 @@ fn renew(
     if writes.note.is_some() || writes.progress.is_some() {
         effects.changed.push(task.id.clone());
     }
-    Ok(Ok(()))
+    Ok(Ok(next))
 }
 
 /// The attempt goes on after a question.
@@ -142,8 +146,7 @@ pub(super) fn block(
     Ok(attempt::change_within(hub, effects, call, task, &change)?.map(drop))
 }
 
-fn answer(hub: &Hub<'_>, call: &AttemptCall<'_>) -> Result<Beat, AttemptRejected> {
-    let task: TaskHead = call.task(hub)?;
-    let messages = messages_after_claim(hub, &task)?;
-    Ok(Beat { state: task.life.state, lease_expires_at: task.life.lease_expires_at, messages })
+fn beat(hub: &Hub<'_>, task: &TaskHead, life: &Life) -> Result<Beat, AttemptRejected> {
+    let messages = messages_after_claim(hub, task)?;
+    Ok(Beat { state: life.state, lease_expires_at: life.lease_expires_at, messages })
 }

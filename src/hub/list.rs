@@ -6,7 +6,7 @@
 
 use super::Hub;
 use crate::domain::ids::TaskId;
-use crate::domain::limits::{PAGE_ROWS_EXAMINED_MAX, PAGE_TASKS_DEFAULT, PAGE_TASKS_MAX};
+use crate::domain::limits::{PAGE_ROWS_EXAMINED_MAX, PAGE_ROWS_READ_MAX, PAGE_TASKS_DEFAULT, PAGE_TASKS_MAX};
 use crate::domain::task::{Address, Lane, State};
 use crate::store::database::DatabaseError;
 use crate::store::tasks::{self, Cursor, Page, TaskHead};
@@ -75,7 +75,7 @@ pub fn list_tasks(hub: &Hub<'_>, input: &List) -> Result<Listed, ListRejected> {
     let mut found = Vec::new();
     let mut examined = 0;
     while let Some(walk) = walks.get(walk_index) {
-        let rows_max = (PAGE_ROWS_EXAMINED_MAX - examined).min(PAGE_TASKS_MAX * 2);
+        let rows_max = (PAGE_ROWS_EXAMINED_MAX - examined).min(PAGE_ROWS_READ_MAX);
         let rows = page(hub, *walk, &after, rows_max)?;
         let at_end = rows.len() < rows_max;
         examined += rows.len();
@@ -92,7 +92,7 @@ pub fn list_tasks(hub: &Hub<'_>, input: &List) -> Result<Listed, ListRejected> {
             walk_index += 1;
             after = Cursor::default();
         }
-        if examined >= PAGE_ROWS_EXAMINED_MAX && walk_index < walks.len() {
+        if examined >= PAGE_ROWS_EXAMINED_MAX {
             return Ok(Listed { tasks: found, next_cursor: Some(write(walk_index, &after)) });
         }
     }

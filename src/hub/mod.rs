@@ -147,11 +147,6 @@ impl<'h> Hub<'h> {
         &self.origin
     }
 
-    /// Who was heard from when.
-    pub fn presence(&self) -> &Presence {
-        self.presence
-    }
-
     /// What the commands since the last call want done outside.
     pub fn take_effects(&self) -> Effects {
         self.effects.take()

@@ -95,6 +95,12 @@ pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, Data
     Ok(Some(TaskDetail { full, messages, notes, events, events_left_out }))
 }
 
+/// The same for a task whose first attempt begins: no attempt has left a note or asked anything, so its events are not read.
+pub(super) fn fresh_detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseError> {
+    let Some(full) = tasks::full(hub.db, id)? else { return Ok(None) };
+    Ok(Some(TaskDetail { full, messages: vec![], notes: vec![], events: vec![], events_left_out: true }))
+}
+
 /// The answers that people have given since the present attempt began, oldest first.
 pub(super) fn messages_after_claim(hub: &Hub<'_>, task: &TaskHead) -> Result<Vec<Message>, DatabaseError> {
     if task.message_seq.is_none() {

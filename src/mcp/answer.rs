@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
+use crate::domain::storage::StorageFailure;
 use crate::domain::text::shorten;
 use crate::http::message::Wait;
 use crate::store::database::DatabaseError;
@@ -57,10 +58,26 @@ impl ToolError {
 }
 
 impl From<DatabaseError> for ToolError {
-    fn from(_: DatabaseError) -> Self {
-        let sentence = "The hub's storage failed, and nothing was changed. Call the tool again after a few seconds; if it \
-                        fails again, tell your user to look into the hub's log.";
-        Self::new("internal", sentence)
+    fn from(error: DatabaseError) -> Self {
+        match error.failure() {
+            StorageFailure::Full => Self::new(
+                "storage_full",
+                "The hub's storage is full, so this call was not stored and nothing was changed. What was stored before is \
+                 safe and can be read. Tell your user to make room where the hub keeps its data; then call the tool again \
+                 with the same arguments.",
+            ),
+            StorageFailure::ReadOnly => Self::new(
+                "storage_read_only",
+                "The hub's storage can be read but not written, so nothing was changed. Tell your user to make the directory \
+                 of the hub's data and the files in it writable, and to restart the hub; then call the tool again with the \
+                 same arguments.",
+            ),
+            StorageFailure::Other => Self::new(
+                "internal",
+                "The hub's storage failed, and nothing was changed. Call the tool again after a few seconds; if it fails \
+                 again, tell your user to look into the hub's log.",
+            ),
+        }
     }
 }
 

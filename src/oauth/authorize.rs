@@ -10,6 +10,7 @@ use super::redirect::{self, Reach};
 use super::resource;
 use crate::domain::limits::STATE_BYTES_MAX;
 use crate::domain::scope::Scopes;
+use crate::domain::storage::StorageFailure;
 use crate::http::message::{Fetch, Request};
 use crate::hub::Hub;
 use crate::store::clients::ClientRow;
@@ -76,7 +77,7 @@ pub enum Trouble {
     /// A parameter is there twice.
     Parameters(String),
     /// The database failed.
-    Storage,
+    Storage(StorageFailure),
     /// There is no `client_id`.
     NoClient,
     /// The client is not known.
@@ -95,7 +96,7 @@ pub fn read(hub: &Hub<'_>, request: &Request) -> Result<Asked, NotAsked> {
     let client = match client::find(hub, request, id) {
         Ok(Found::Client(client)) => *client,
         Ok(Found::Fetch(fetch)) => return Err(NotAsked::Fetch(fetch)),
-        Err(NotFound::Storage) => return Err(NotAsked::Page(Trouble::Storage)),
+        Err(NotFound::Storage(failure)) => return Err(NotAsked::Page(Trouble::Storage(failure))),
         Err(NotFound::Client(unknown)) => return Err(NotAsked::Page(Trouble::Client(unknown))),
     };
     let (redirect_uri, reach) = redirect_of(&client, given).map_err(|why| NotAsked::Page(Trouble::Redirect(why)))?;

@@ -11,6 +11,7 @@ use crate::domain::limits::{
     CLIENT_DOCUMENT_BYTES_MAX, CLIENT_DOCUMENT_TIMEOUT_MS, CLIENT_NAME_CHARS_MAX, CLIENT_URL_BYTES_MAX,
     REDIRECT_URIS_MAX,
 };
+use crate::domain::storage::StorageFailure;
 use crate::domain::target::{self, TargetPolicy, TargetRefused};
 use crate::domain::text::shorten;
 use crate::http::message::{Fetch, Fetched, Request};
@@ -60,12 +61,12 @@ pub enum NotFound {
     /// It is not known.
     Client(UnknownClient),
     /// The database failed.
-    Storage,
+    Storage(StorageFailure),
 }
 
 impl From<DatabaseError> for NotFound {
-    fn from(_: DatabaseError) -> Self {
-        Self::Storage
+    fn from(error: DatabaseError) -> Self {
+        Self::Storage(error.failure())
     }
 }
 

@@ -48,7 +48,7 @@ fn see_other(location: &str) -> Response {
 fn told(trouble: &Trouble) -> Response {
     let (status, retry_after) = match trouble {
         Trouble::Client(UnknownClient::Limited(seconds)) => (429, Some(*seconds)),
-        Trouble::Storage => (500, None),
+        Trouble::Storage(_) => (500, None),
         Trouble::Parameters(_) | Trouble::NoClient | Trouble::Client(_) | Trouble::Redirect(_) => (400, None),
     };
     let response = page::response(status, &page::trouble(trouble), false);
@@ -73,7 +73,10 @@ impl Page<'_> {
     }
 
     fn show(&self, status: u16, entered: &Entered, notice: Option<Notice>) -> Response {
-        let Ok(executors) = hub::list_executors(self.hub) else { return told(&Trouble::Storage) };
+        let executors = match hub::list_executors(self.hub) {
+            Ok(executors) => executors,
+            Err(error) => return told(&Trouble::Storage(error.failure())),
+        };
         let executors: Vec<String> = executors.into_iter().map(|executor| executor.row.name).collect();
         let cookie = self.cookie().map_or_else(|| self.hub.random_text::<COOKIE_BYTES>(), str::to_owned);
         let expires_at = self.hub.now() + CONSENT_PAGE_MS;
@@ -166,7 +169,7 @@ impl Page<'_> {
                 self.show(429, &entered, Some(Notice::Limited { retry_after_seconds }))
             }
             Ok(SignIn::NotSet) => self.show(403, &entered, Some(Notice::NoPassphrase)),
-            Err(_) => told(&Trouble::Storage),
+            Err(error) => told(&Trouble::Storage(error.failure())),
         }
     }
 
@@ -185,7 +188,7 @@ impl Page<'_> {
             Err(ConsentRejected::NoScope) => self.show(400, entered, Some(Notice::NoScope)),
             Err(ConsentRejected::NoExecutor) => self.show(400, entered, Some(Notice::NoExecutor)),
             Err(ConsentRejected::TooMany) => self.show(409, entered, Some(Notice::TooMany)),
-            Err(ConsentRejected::Database(_)) => told(&Trouble::Storage),
+            Err(ConsentRejected::Database(error)) => told(&Trouble::Storage(error.failure())),
         }
     }
 }

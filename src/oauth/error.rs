@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use crate::http::message::Response;
+use crate::http::problem::storage_failed;
+use crate::store::database::DatabaseError;
 
 /// The code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +102,10 @@ impl OAuthError {
     }
 
     /// The database failed.
-    pub fn storage() -> Self {
-        Self::new(Code::ServerError, "The hub's storage failed, and nothing was changed. Try again.")
+    pub fn storage(error: &DatabaseError) -> Self {
+        let problem = storage_failed(error.failure());
+        let again = problem.retry_after_seconds;
+        Self { retry_after_seconds: again, ..Self::new(Code::ServerError, problem.detail) }
     }
 
     /// The sentence in the characters that RFC 6749 permits.

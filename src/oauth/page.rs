@@ -14,6 +14,7 @@ use super::client::{self, UnknownClient};
 use super::redirect::{self, Reach};
 use crate::domain::scope::{Scope, Scopes};
 use crate::http::message::Response;
+use crate::http::problem::storage_failed;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8886;--edge:#767676;--accent:#1f6feb;--bad:#c62828;--warn:#8a5300}\
@@ -301,9 +302,7 @@ pub fn trouble(trouble: &Trouble) -> Markup {
             ),
             "Try again then.",
         ),
-        Trouble::Storage => {
-            ("The hub's storage failed.".to_owned(), "Try again; if it fails again, look into the Worker's log.")
-        }
+        Trouble::Storage(failure) => (storage_failed(*failure).detail, "This page can be loaded again then."),
         Trouble::Redirect(why) => (
             (*why).to_owned(),
             "The browser is not sent there, because somebody else might be waiting. Remove the connection in the client and add \

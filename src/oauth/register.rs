@@ -25,10 +25,10 @@ fn register(hub: &Hub<'_>, request: &Request) -> Result<Response, OAuthError> {
     // RFC 7591 §2: a client that names no method gets a secret.
     let metadata = client::metadata(&value, AuthMethod::Basic)?;
     let limited = hub::take_try(hub, Throttle::Registration, &request.client_address());
-    if let Some(seconds) = limited.map_err(|_| OAuthError::storage())? {
+    if let Some(seconds) = limited.map_err(|error| OAuthError::storage(&error))? {
         return Err(OAuthError::limited(seconds));
     }
-    let client = hub::register_client(hub, &metadata).map_err(|_| OAuthError::storage())?;
+    let client = hub::register_client(hub, &metadata).map_err(|error| OAuthError::storage(&error))?;
     Ok(Response::json(201, &answer(hub, &client)).with("pragma", "no-cache"))
 }
 

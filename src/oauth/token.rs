@@ -66,7 +66,7 @@ fn refusal(rejected: &TokenRejected) -> OAuthError {
         TokenRejected::Replayed => {
             "The code or refresh token was used before, so the grant has been revoked. Sign in anew."
         }
-        TokenRejected::Database(_) => return OAuthError::storage(),
+        TokenRejected::Database(error) => return OAuthError::storage(error),
     };
     OAuthError::new(Code::InvalidGrant, detail)
 }
@@ -83,7 +83,7 @@ pub fn revoke(hub: &Hub<'_>, request: &Request) -> Response {
         match hub::give_back(hub, id, text) {
             Ok(true) => Ok(Response::empty(200).with("cache-control", "no-store")),
             Ok(false) => Err(OAuthError::new(Code::InvalidGrant, "The token was issued to another client.")),
-            Err(_) => Err(OAuthError::storage()),
+            Err(error) => Err(OAuthError::storage(&error)),
         }
     };
     revoked().unwrap_or_else(|error: OAuthError| error.response())
@@ -102,7 +102,7 @@ fn client(hub: &Hub<'_>, request: &Request, form: &Form) -> Result<ClientRow, OA
     let presented = presented(request, form)?;
     let refused =
         |detail: &str| OAuthError { by_basic: presented.by_basic, ..OAuthError::new(Code::InvalidClient, detail) };
-    let known = hub::find_client(hub, &presented.id).map_err(|_| OAuthError::storage())?;
+    let known = hub::find_client(hub, &presented.id).map_err(|error| OAuthError::storage(&error))?;
     let client = known.ok_or_else(|| refused("This client is not registered here. Register it anew."))?.row;
     match (client.auth_method, presented.secret) {
         (AuthMethod::None, None) => Ok(client),
@@ -114,7 +114,7 @@ fn client(hub: &Hub<'_>, request: &Request, form: &Form) -> Result<ClientRow, OA
                 return Ok(client);
             }
             let barred = hub::take_try(hub, Throttle::ClientSecret, &request.client_address());
-            match barred.map_err(|_| OAuthError::storage())? {
+            match barred.map_err(|error| OAuthError::storage(&error))? {
                 Some(seconds) => Err(OAuthError::limited(seconds)),
                 None => Err(refused("The client's secret is wrong.")),
             }

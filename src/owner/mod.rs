@@ -64,7 +64,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
 }
 
 fn list(hub: &Hub<'_>) -> Result<Response, Problem> {
-    let executors = hub::list_executors(hub).map_err(|_| storage_failed())?;
+    let executors = hub::list_executors(hub).map_err(|error| storage_failed(error.failure()))?;
     let executors: Vec<_> = executors.iter().map(views::executor).collect();
     Ok(Response::json(200, &json!({ "executors": executors })))
 }
@@ -89,7 +89,7 @@ fn rotate(hub: &Hub<'_>, request: &Request, name: &str) -> Result<Response, Prob
 }
 
 fn task(hub: &Hub<'_>, id: &str) -> Result<Response, Problem> {
-    let found = hub::get_task(hub, id).map_err(|_| storage_failed())?;
+    let found = hub::get_task(hub, id).map_err(|error| storage_failed(error.failure()))?;
     let task = found.ok_or_else(|| {
         let detail = "There is no task with this id: it is mistyped, or was deleted after its retention.";
         Problem::new(404, "task_not_found", "Task not found", detail)
@@ -129,6 +129,6 @@ fn refusal(rejected: &ExecutorRejected, name: &str) -> Problem {
             );
             Problem::new(409, "executor_has_tasks", "Executor has tasks", detail)
         }
-        ExecutorRejected::Database(_) => storage_failed(),
+        ExecutorRejected::Database(error) => storage_failed(error.failure()),
     }
 }

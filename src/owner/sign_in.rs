@@ -23,7 +23,7 @@ struct PassphraseBody {
 }
 
 pub(super) fn clients(hub: &Hub<'_>) -> Result<Response, Problem> {
-    let clients = hub::list_clients(hub).map_err(|_| storage_failed())?;
+    let clients = hub::list_clients(hub).map_err(|error| storage_failed(error.failure()))?;
     let clients: Vec<Json> = clients.iter().map(client).collect();
     Ok(Response::json(200, &json!({ "clients": clients })))
 }
@@ -42,7 +42,7 @@ fn client(client: &ClientRow) -> Json {
 }
 
 pub(super) fn delete_client(hub: &Hub<'_>, id: &str) -> Result<Response, Problem> {
-    match hub::delete_client(hub, id).map_err(|_| storage_failed())? {
+    match hub::delete_client(hub, id).map_err(|error| storage_failed(error.failure()))? {
         Some(revoked) => Ok(Response::json(200, &json!({ "deleted": true, "id": id, "grants_revoked": revoked }))),
         None => {
             let detail = "There is no client of this id. GET /api/clients lists them; an id that is an address must be \
@@ -53,7 +53,7 @@ pub(super) fn delete_client(hub: &Hub<'_>, id: &str) -> Result<Response, Problem
 }
 
 pub(super) fn grants(hub: &Hub<'_>) -> Result<Response, Problem> {
-    let grants = hub::list_grants(hub).map_err(|_| storage_failed())?;
+    let grants = hub::list_grants(hub).map_err(|error| storage_failed(error.failure()))?;
     let grants: Vec<Json> = grants.iter().map(|row| grant(row, hub.now())).collect();
     Ok(Response::json(200, &json!({ "grants": grants })))
 }
@@ -77,12 +77,12 @@ fn grant(grant: &GrantRow, now: i64) -> Json {
 }
 
 pub(super) fn revoke_grants(hub: &Hub<'_>) -> Result<Response, Problem> {
-    let revoked = hub::revoke_all_grants(hub).map_err(|_| storage_failed())?;
+    let revoked = hub::revoke_all_grants(hub).map_err(|error| storage_failed(error.failure()))?;
     Ok(Response::json(200, &json!({ "grants_revoked": revoked })))
 }
 
 pub(super) fn revoke_grant(hub: &Hub<'_>, id: &str) -> Result<Response, Problem> {
-    if hub::revoke_grant(hub, id).map_err(|_| storage_failed())? {
+    if hub::revoke_grant(hub, id).map_err(|error| storage_failed(error.failure()))? {
         return Ok(Response::json(200, &json!({ "revoked": true, "id": id })));
     }
     let detail = "There is no active grant of this id. GET /api/grants lists them.";
@@ -96,7 +96,7 @@ pub(super) fn change_passphrase(hub: &Hub<'_>, request: &Request) -> Result<Resp
     let by_owner_token = auth::bearer(request).is_some_and(|token| auth::is_owner_token(token, hub.settings()));
     if !by_owner_token {
         let current = body.current.ok_or_else(|| bad_request("Send the present passphrase as current."))?;
-        match hub::sign_in(hub, &current, &request.client_address()).map_err(|_| storage_failed())? {
+        match hub::sign_in(hub, &current, &request.client_address()).map_err(|error| storage_failed(error.failure()))? {
             SignIn::Right => {}
             SignIn::Wrong { left } => {
                 let detail = format!("current is not the present passphrase; {left} tries are left for now.");
@@ -116,6 +116,6 @@ pub(super) fn change_passphrase(hub: &Hub<'_>, request: &Request) -> Result<Resp
     match hub::change_passphrase(hub, &body.new, body.sign_out) {
         Ok(revoked) => Ok(Response::json(200, &json!({ "changed": true, "grants_revoked": revoked }))),
         Err(PassphraseRejected::Invalid(why)) => Err(bad_request(format!("The new passphrase {why}."))),
-        Err(PassphraseRejected::Database(_)) => Err(storage_failed()),
+        Err(PassphraseRejected::Database(error)) => Err(storage_failed(error.failure())),
     }
 }

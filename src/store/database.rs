@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::domain::storage::StorageFailure;
+
 /// Integers beyond this do not survive the way through a JavaScript number.
 pub const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
@@ -75,6 +77,16 @@ pub enum DatabaseError {
     Unstorable(&'static str),
     /// A row did not have the shape that the code expects: column name or index.
     Shape(&'static str),
+}
+
+impl DatabaseError {
+    /// What the caller's owner has to mend.
+    pub fn failure(&self) -> StorageFailure {
+        match self {
+            Self::Refused(reason) => StorageFailure::of(reason),
+            Self::Unstorable(_) | Self::Shape(_) => StorageFailure::Other,
+        }
+    }
 }
 
 impl fmt::Display for DatabaseError {

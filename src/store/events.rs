@@ -131,7 +131,7 @@ const CHAIN: &str = "WITH RECURSIVE chain (seq, depth) AS (
 const BY_REQUEST: &str = "SELECT seq, previous_seq, task_id, at, kind, attempt, actor, data
   FROM task_events WHERE request_key = ?1";
 const AFTER: &str = "SELECT seq, previous_seq, task_id, at, kind, attempt, actor, data
-  FROM task_events WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+  FROM task_events WHERE seq > ?1 ORDER BY seq LIMIT +?2";
 // The newest event of all stays, so that SQLite, which numbers a new row after the largest there is, never uses a number
 // twice.
 const DELETE_CHAIN: &str = "WITH RECURSIVE chain (seq) AS (

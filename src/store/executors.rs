@@ -39,13 +39,13 @@ const BY_NAME: &str = concat!("SELECT ", executor_columns!(), " FROM executors e
 const BY_KEY: &str = concat!(
     "SELECT ",
     executor_columns!(),
-    " FROM executor_keys k JOIN executors e ON e.name = k.executor WHERE k.hash = ?1"
+    " FROM executor_keys k JOIN executors e ON e.name = k.executor WHERE k.hash = +?1"
 );
-const ALL: &str = concat!("SELECT ", executor_columns!(), " FROM executors e ORDER BY e.name LIMIT ?1");
+const ALL: &str = concat!("SELECT ", executor_columns!(), " FROM executors e ORDER BY e.name LIMIT +?1");
 const SERVING: &str = concat!(
     "SELECT ",
     executor_columns!(),
-    " FROM queue_executors q JOIN executors e ON e.name = q.executor WHERE q.queue = ?1 ORDER BY q.executor"
+    " FROM queue_executors q JOIN executors e ON e.name = q.executor WHERE q.queue = +?1 ORDER BY q.executor"
 );
 const DELETE: &str = "DELETE FROM executors WHERE name = ?1 RETURNING name";
 const INSERT_KEY: &str = "INSERT INTO executor_keys (hash, executor, created_at, rank) VALUES (?1, ?2, ?3,

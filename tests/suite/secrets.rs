@@ -96,6 +96,7 @@ fn junk_names_no_attempt() {
         assert_eq!(attempt_of_token(junk), None, "{junk}");
     }
     assert_eq!(attempt_of_token(&format!("clm_1.{mac}")), Some(1));
+    assert_eq!(attempt_of_token(&format!("clm_1.-_{}", &mac[2..])), Some(1));
     assert_eq!(attempt_of_token(&format!("clm_-1.{mac}")), None);
     assert_eq!(attempt_of_token(&format!("clm_99999999999.{mac}")), None);
     assert_eq!(attempt_of_token(&format!("clm_1.{}=", "a".repeat(21))), None);
@@ -127,6 +128,8 @@ fn ids_sort_by_time_and_read_back() {
     for id in &ids {
         assert_eq!(TaskId::parse(id.as_str()).as_ref(), Some(id));
     }
+    let prefixes = [0, 9, 10, 35, 36, 36 * 36 + 11].map(TaskId::time_prefix);
+    assert_eq!(prefixes, ["t_000000000", "t_000000009", "t_00000000a", "t_00000000z", "t_000000010", "t_00000010b"]);
     let last = TaskId::new(1_800_000_000_000, [255; 10]);
     assert_eq!(last.as_str(), "t_0mywpiww0_zzzzzzzzzzzzzzzz");
     assert!(TaskId::time_prefix(1_800_000_000_000).as_str() < last.as_str());
@@ -147,6 +150,14 @@ fn what_is_no_id_is_not_read() {
         &right.replace('_', "-"),
         &format!("{}é", &right[..right.len() - 2]),
         &format!("{}u", &right[..right.len() - 1]),
+        "t_0mz4cqjk_0000000000000000",
+        "t_0mz4cqjk00_0000000000000000",
+        "t_0mz4Cqjk0_0000000000000000",
+        "t_0mz4-qjk0_0000000000000000",
+        "t_0mz4cqjk0_000000000000000",
+        "t_0mz4cqjk0_00000000000000000",
+        "t_0mz4cqjk0_000000000000000u",
+        "t_0mz4cqjk0_0000000-00000000",
         "t_0mz4cqjk0_0000000000000000'; DROP TABLE tasks; --",
     ];
     for wrong in wrong {

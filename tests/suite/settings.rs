@@ -82,6 +82,15 @@ fn all_errors_are_told_at_once() {
 }
 
 #[test]
+fn secrets_have_a_shortest_length() {
+    let hub_secret = |length: usize| Settings::from_vars(|name| (name == "HUB_SECRET").then(|| "s".repeat(length)));
+    assert!(hub_secret(32).is_ok());
+    assert_eq!(hub_secret(31).unwrap_err()[0].name, "HUB_SECRET");
+    assert!(read(&[("OWNER_TOKEN", &"t".repeat(16))]).is_ok());
+    assert_eq!(read(&[("OWNER_TOKEN", &"t".repeat(15))]).unwrap_err()[0].name, "OWNER_TOKEN");
+}
+
+#[test]
 fn an_error_does_not_tell_a_secret() {
     let errors = read(&[("OWNER_TOKEN", "s3cret")]).unwrap_err();
     assert!(!format!("{errors:?}").contains("s3cret"));

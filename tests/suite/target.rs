@@ -24,6 +24,7 @@ const REFUSED: &[(&str, TargetRefused)] = &[
     ("https://[64:ff9b::127.0.0.1]/", NotPublic),
     ("https://[64:ff9b::7f00:1]/", NotPublic),
     ("https://[64:ff9b:1::1]/", NotPublic),
+    ("https://[64:ff9b:1::1.1.1.1]/", NotPublic),
     ("https://[2002:7f00:1::]/", NotPublic),
     ("https://%31%32%37.0.0.1/", NotPublic),
     // Private networks.
@@ -65,7 +66,9 @@ const REFUSED: &[(&str, TargetRefused)] = &[
     ("https://[2001:db8::1]/", NotPublic),
     ("https://[2001::1]/", NotPublic),
     ("https://[2001:10::1]/", NotPublic),
+    ("https://[2001:1ff:ffff::1]/", NotPublic),
     ("https://[3fff::1]/", NotPublic),
+    ("https://[3fff:fff:ffff::1]/", NotPublic),
     ("https://[5f00::1]/", NotPublic),
     // Names that lead inside.
     ("https://localhost/", NotPublic),
@@ -81,6 +84,7 @@ const REFUSED: &[(&str, TargetRefused)] = &[
     ("https://wiki.corp/", NotPublic),
     ("https://nas.lan/", NotPublic),
     ("https://nas.home.arpa/", NotPublic),
+    ("https://home.arpa/", NotPublic),
     ("https://intranet/", NotPublic),
     ("https://metadata/", NotPublic),
     // Credentials in the address.
@@ -126,10 +130,23 @@ const PERMITTED: &[(&str, &str)] = &[
     ("https://172.32.0.1/", "https://172.32.0.1/"),
     ("https://100.63.0.1/", "https://100.63.0.1/"),
     ("https://100.128.0.1/", "https://100.128.0.1/"),
+    ("https://192.0.1.1/", "https://192.0.1.1/"),
+    ("https://192.1.0.1/", "https://192.1.0.1/"),
+    ("https://192.88.98.1/", "https://192.88.98.1/"),
+    ("https://192.87.99.1/", "https://192.87.99.1/"),
+    ("https://11.0.0.1/", "https://11.0.0.1/"),
+    ("https://11.88.99.1/", "https://11.88.99.1/"),
+    ("https://11.18.0.1/", "https://11.18.0.1/"),
+    ("https://11.64.0.1/", "https://11.64.0.1/"),
+    ("https://198.17.0.1/", "https://198.17.0.1/"),
+    ("https://198.20.0.1/", "https://198.20.0.1/"),
+    ("https://223.255.255.1/", "https://223.255.255.1/"),
     ("https://[2606:4700:4700::1111]/", "https://[2606:4700:4700::1111]/"),
     ("https://[::ffff:1.1.1.1]/", "https://[::ffff:101:101]/"),
     ("https://[64:ff9b::1.1.1.1]/", "https://[64:ff9b::101:101]/"),
     ("https://[2002:101:101::]/", "https://[2002:101:101::]/"),
+    ("https://[2001:200::1]/", "https://[2001:200::1]/"),
+    ("https://[3fff:1000::1]/", "https://[3fff:1000::1]/"),
 ];
 
 #[test]

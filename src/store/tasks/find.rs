@@ -35,33 +35,33 @@ pub(super) const BY_IDEMPOTENCY_KEY: &str =
 pub(super) const NEXT_READY: &str = concat!(
     "SELECT ",
     super::head_columns!(),
-    " FROM tasks WHERE lane = 'ready' AND lane_key = ?1 AND (deadline_at IS NULL OR deadline_at > ?2)
+    " FROM tasks WHERE lane = 'ready' AND lane_key = +?1 AND (deadline_at IS NULL OR deadline_at > ?2)
   ORDER BY rank, id LIMIT 1"
 );
 pub(super) const DUE: &str = concat!(
     "SELECT ",
     super::head_columns!(),
-    " FROM tasks WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2"
+    " FROM tasks WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT +?2"
 );
 pub(super) const NEXT_DUE: &str = "SELECT due_at FROM tasks WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
 pub(super) const COUNT_LANE: &str =
-    "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE lane = ?1 AND lane_key = ?2 LIMIT ?3)";
+    "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE lane = ?1 AND lane_key = ?2 LIMIT +?3)";
 pub(super) const COUNT_WORKING: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks
-  WHERE lane = 'held' AND lane_key = ?1 AND state = 'working' LIMIT ?2)";
+  WHERE lane = 'held' AND lane_key = ?1 AND state = 'working' LIMIT +?2)";
 pub(super) const HAS_OPEN: &str = "SELECT 1 FROM tasks WHERE lane = ?1 AND lane_key = ?2 LIMIT 1";
 pub(super) const OLD: &str =
-    "SELECT id, completed_at, event_seq FROM tasks WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+    "SELECT id, completed_at, event_seq FROM tasks WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT +?3";
 pub(super) const PAGE_WHOLE: &str =
-    concat!("SELECT ", super::head_columns!(), " FROM tasks WHERE id < ?1 ORDER BY id DESC LIMIT ?2");
+    concat!("SELECT ", super::head_columns!(), " FROM tasks WHERE id < ?1 ORDER BY id DESC LIMIT +?2");
 pub(super) const PAGE_OPEN: &str = concat!(
     "SELECT ",
     super::head_columns!(),
-    ", lane_key FROM tasks WHERE lane = ?1 AND (lane_key, rank, id) > (?2, ?3, ?4) ORDER BY lane_key, rank, id LIMIT ?5"
+    ", lane_key FROM tasks WHERE lane = +?1 AND (lane_key, rank, id) > (?2, ?3, ?4) ORDER BY lane_key, rank, id LIMIT +?5"
 );
 pub(super) const PAGE_UNHAPPY: &str = concat!(
     "SELECT ",
     super::head_columns!(),
-    " FROM tasks WHERE state = ?1 AND state IN ('failed', 'canceled') AND id < ?2 ORDER BY id DESC LIMIT ?3"
+    " FROM tasks WHERE state = +?1 AND state IN ('failed', 'canceled') AND id < ?2 ORDER BY id DESC LIMIT +?3"
 );
 
 /// Sorts after every task id.

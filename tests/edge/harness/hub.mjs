@@ -15,10 +15,10 @@ import { until } from "./until.mjs";
 
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 export const OWNER_TOKEN = "owner-token-of-the-edge-tests";
+export const TEST_BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "build-test");
 const HUB_SECRET = "hub secret of the edge tests, 32+ characters";
 const SCRIPTS = path.join(root, "scripts");
 const CONFIG = path.join(SCRIPTS, "workerd.capnp");
-const BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "build-test");
 const workerd = createRequire(path.join(root, "package.json"))("workerd").default;
 /** How the credentials begin that the hub issues. */
 const CREDENTIALS = ["exk_", "thc_", "tha_", "thr_", "ths_"];
@@ -36,11 +36,12 @@ const hub :Workerd.Config = (
 `;
 
 /**
- * Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. `trusted` is a
- * certificate that it trusts, of an https server of the test.
+ * Starts a hub for the time of a test. `vars` are settings, as texts or numbers; null leaves one unset. `place` is where
+ * its state is kept and what it is run with, `trusted` a certificate that it trusts, of an https server of the test; by
+ * default it makes a directory of its own and trusts none.
  */
-export async function startHub(context, vars = {}, { trusted = null } = {}) {
-  const hub = new Hub(vars, trusted);
+export async function startHub(context, vars = {}, place = {}) {
+  const hub = new Hub(vars, place);
   context.after(async () => {
     await hub.remove();
     hub.assertSound();
@@ -50,12 +51,17 @@ export async function startHub(context, vars = {}, { trusted = null } = {}) {
 }
 
 export class Hub {
-  constructor(vars, trusted = null) {
+  /** `build`, `config` and `service` name another Worker than the test build. */
+  constructor(vars, place = {}) {
+    const { directory = null, wrapper = [], trusted = null } = place;
+    const { build = TEST_BUILD, config = CONFIG, service = "hub" } = place;
+    this.worker = { build, config, service };
     const all = { HUB_SECRET, OWNER_TOKEN, ALLOW_PRIVATE_WEBHOOKS: "true", ...vars };
     this.vars = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
     this.trusted = trusted;
     this.port = 0;
-    this.directory = null;
+    this.directory = directory;
+    this.wrapper = wrapper;
     this.process = null;
     this.log = "";
     this.ownerHeaders = { authorization: `Bearer ${OWNER_TOKEN}` };
@@ -79,8 +85,10 @@ export class Hub {
   async serve() {
     this.directory ??= await mkdtemp(path.join(tmpdir(), "taskhub-test-"));
     const vars = Object.fromEntries(Object.entries(this.vars).map(([name, value]) => [name, String(value)]));
-    const args = ["serve", "-I", BUILD, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
-    const child = spawn(workerd, [...args, "--control-fd=3", ...(await this.config()), "hub"], {
+    const { build, service } = this.worker;
+    const args = ["serve", "-I", build, "-d", `state=${this.directory}`, "-s", `http=127.0.0.1:${this.port}`];
+    const [command, ...before] = [...this.wrapper, workerd];
+    const child = spawn(command, [...before, ...args, "--control-fd=3", ...(await this.config()), service], {
       stdio: ["ignore", "pipe", "pipe", "pipe"],
       env: { PATH: process.env.PATH, ...vars },
     });
@@ -105,7 +113,7 @@ export class Hub {
 
   /** The configuration, with what it needs to be found. */
   async config() {
-    if (this.trusted === null) return [CONFIG];
+    if (this.trusted === null) return [this.worker.config];
     const config = path.join(this.directory, "trusting.capnp");
     await writeFile(config, TRUSTING);
     await writeFile(path.join(this.directory, "trusted.pem"), this.trusted);

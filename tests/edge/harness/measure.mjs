@@ -1,17 +1,21 @@
 // Rows read and written per call, by the object's own cursor counters. Each move of the alarm counts as a row written.
 // The tests hold the limits; scripts/bench prints the numbers.
 
-/** What an ordinary task may write, by design §14. */
+import { Hub } from "./hub.mjs";
+
+/** What an ordinary task may write and read, and what a claim that finds nothing may read. */
 export const TASK_WRITTEN_MAX = 14;
+export const TASK_READ_MAX = 60;
+export const EMPTY_CLAIM_READ_MAX = 10;
 
 /** What /__test/history adds in one request, so that it stays within the front's time limit. */
-const HISTORY_CALL_MAX = 5_000;
+const HISTORY_CALL_MAX = 50_000;
 
-/** Adds this many finished tasks. */
-export async function addHistory(hub, tasks) {
+/** Adds this many tasks that are `finished`, `ready` or `expired`. */
+export async function addTasks(hub, tasks, state = "finished") {
   for (let left = tasks; left > 0; left -= HISTORY_CALL_MAX) {
-    const answer = await hub.test("POST", "history", { tasks: Math.min(left, HISTORY_CALL_MAX) });
-    if (answer.error) throw new Error(`no history: ${answer.error}`);
+    const answer = await hub.test("POST", "history", { tasks: Math.min(left, HISTORY_CALL_MAX), state });
+    if (answer.error) throw new Error(`no tasks were added: ${answer.error}`);
   }
 }
 
@@ -73,4 +77,22 @@ export async function measure(hub, name) {
     "submit under a key": rows(await hub.mcp.call("submit_task", { ...ordinary(executor), idempotency_key: name })),
   };
   return { first, usual, others };
+}
+
+/** The same with so many finished tasks before, one size after the other in one hub. */
+export async function measureRows(histories) {
+  const hub = new Hub({});
+  try {
+    await hub.start();
+    const all = {};
+    let there = 0;
+    for (const tasks of histories) {
+      await addTasks(hub, tasks - there);
+      there = tasks;
+      all[tasks] = await measure(hub, `bench-${tasks}`);
+    }
+    return all;
+  } finally {
+    await hub.remove();
+  }
 }

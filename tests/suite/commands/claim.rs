@@ -251,6 +251,20 @@ fn a_claim_that_waits_for_a_person_is_still_the_same() {
     assert_eq!(again["lease_expires_at"], Json::Null);
 }
 
+/// Rows are the currency: when an executor claimed last is written once a minute.
+#[test]
+fn the_time_of_a_claim_is_noted_once_a_minute() {
+    let world = World::new();
+    let key = world.executor("bot", &[]);
+    let noted_after = |ms: i64| {
+        world.pass(ms);
+        world.working("bot", &key);
+        let (_, list) = world.owner("GET", "/api/executors", Json::Null);
+        world.now() - list["executors"][0]["last_claim_at"].as_i64().unwrap()
+    };
+    assert_eq!([0, 1, 59_998, 1].map(noted_after), [0, 1, 59_999, 0]);
+}
+
 #[test]
 fn nothing_found_is_nothing_kept() {
     let world = World::new();
@@ -275,5 +289,6 @@ fn a_request_id_and_queues_have_limits() {
         let (status, answer) = claim(&world, &key, body);
         assert_eq!((status, &answer["code"]), (400, &json!("bad_request")), "{answer}");
     }
-    assert_eq!(claim(&world, &key, json!({ "request_id": "r".repeat(200) })).0, 204);
+    let largest = json!({ "request_id": "r".repeat(200), "queues": vec!["q"; 16] });
+    assert_eq!(claim(&world, &key, largest).0, 204);
 }

@@ -81,6 +81,8 @@ fn a_name_that_is_free_again_has_nothing_of_its_predecessor() {
     ping(&world, &old);
     world.owner("DELETE", "/api/executors/bot", Json::Null);
     let new = world.executor("bot", &[]);
+    let (_, list) = world.owner("GET", "/api/executors", Json::Null);
+    assert_eq!(list["executors"][0]["last_seen_at"], Json::Null, "it has not called yet");
     assert_eq!((ping(&world, &old), ping(&world, &new)), (401, 200));
     let (status, _) = world.call("POST", "/executor/claim", &new, json!({ "queues": ["q"] }));
     assert_eq!(status, 400, "it does not serve its predecessor's queue");
@@ -88,6 +90,16 @@ fn a_name_that_is_free_again_has_nothing_of_its_predecessor() {
         let rows = world.db.rows(&format!("SELECT * FROM {table}"));
         assert_eq!(rows.len(), usize::from(table == "executor_keys"), "{table}");
     }
+}
+
+#[test]
+fn an_executor_serves_sixteen_queues_at_most() {
+    let world = World::new();
+    let queues: Vec<String> = (0..17).map(|index| format!("q-{index:02}")).collect();
+    let (status, _) = world.owner("POST", "/api/executors", json!({ "name": "bot", "queues": queues[..16] }));
+    assert_eq!(status, 201);
+    let (status, answer) = world.owner("POST", "/api/executors", json!({ "name": "ant", "queues": queues }));
+    assert_eq!((status, &answer["code"]), (400, &json!("bad_request")), "{answer}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 use taskhub::domain::limits::{LATE_EVENTS_MAX, LATE_EVIDENCE_BYTES_MAX, LATE_HEARTBEAT_EVENTS_MAX};
-use taskhub::hub::EventView;
+use taskhub::hub::{EventView, Submit, When};
 
 use crate::support::{Held, World, task_in};
 
@@ -95,6 +95,76 @@ fn every_call_is_refused_in_every_situation_with_its_code() {
             assert!(data["brought"].as_str().unwrap().contains("precious"), "{verb}, {situation}: {data}");
             assert!(evidence[0].actor.starts_with("executor:"), "{situation}");
         }
+    }
+}
+
+/// Each refusal names its reason, so that the caller does the right thing next.
+#[test]
+fn a_lost_lease_is_told_what_is_the_case_instead() {
+    let of_another = |held: Held| Held { token: format!("clm_1.{}", "A".repeat(22)), ..held };
+    let of_no_form = |held: Held| Held { token: "Bearer please".to_owned(), ..held };
+    let asking = |world: &World, held: &Held| drop(world.does("heartbeat", held, json!({ "question": "Which?" })));
+    type Case<'c> = (&'static str, &'c dyn Fn(&World, Held) -> Held);
+    let cases: [Case<'_>; 12] = [
+        ("You hold this task, but", &|_, held| of_another(held)),
+        ("You hold this task, but", &|_, held| of_no_form(held)),
+        ("You hold this task, but", &|world, held| {
+            world.pass_and_sweep(300_000);
+            let second = world.claim(&held.key);
+            Held { token: format!("clm_2.{}", "A".repeat(22)), ..second }
+        }),
+        ("The claim token is not the one", &|world, held| {
+            world.pass(300_000);
+            of_another(held)
+        }),
+        ("The claim token is not the one", &|world, held| {
+            world.does("release", &held, json!({}));
+            of_no_form(held)
+        }),
+        ("The task has not been claimed yet", &|world, held| Held { id: world.submit(&task_in("q")), ..held }),
+        ("The task is, or was last, held by another executor", &|world, held| Held {
+            key: world.executor("thief", &["q"]),
+            ..held
+        }),
+        ("The task's deadline has passed", &|world, held| {
+            world.does("release", &held, json!({}));
+            world.cancel(&held.id).unwrap();
+            world.submit(&Submit { deadline: Some(When::In(60)), ..task_in("q") });
+            let dated = world.claim(&held.key);
+            world.pass(60_000);
+            dated
+        }),
+        ("The lease has expired", &|world, held| {
+            world.does("release", &held, json!({}));
+            world.cancel(&held.id).unwrap();
+            world.submit(&Submit { deadline: Some(When::In(301)), ..task_in("q") });
+            let dated = world.claim(&held.key);
+            world.pass(300_000);
+            dated
+        }),
+        ("The task waited too long for input", &|world, held| {
+            asking(world, &held);
+            world.pass(86_400_000);
+            held
+        }),
+        ("The attempt is over", &|world, held| {
+            asking(world, &held);
+            world.pass(300_001);
+            world.answer(&held.id, "This one.").unwrap();
+            held
+        }),
+        ("The claim token is of an earlier attempt", &|world, held| {
+            world.pass_and_sweep(300_000);
+            world.claim(&held.key);
+            held
+        }),
+    ];
+    for (why, bring) in cases {
+        let (world, held) = spoiled(|_, held| held);
+        let held = bring(&world, held);
+        let (status, answer) = world.attempt("heartbeat", &held, json!({}));
+        assert_eq!((status, &answer["code"]), (409, &json!("lease_lost")), "{why}: {answer}");
+        assert!(answer["detail"].as_str().unwrap().starts_with(why), "{why}: {answer}");
     }
 }
 

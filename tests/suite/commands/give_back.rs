@@ -15,12 +15,18 @@ fn working(world: &World) -> Held {
 fn a_deferred_task_holds_nothing_and_costs_nothing() {
     let world = World::new();
     let held = working(&world);
-    let answer = world.does("defer", &held, json!({ "seconds": 3_600, "note": "the DNS is not there yet" }));
+    let more = json!({ "seconds": 3_600, "note": "the DNS is not there yet", "checkpoint": { "page": 2 } });
+    let answer = world.does("defer", &held, more);
     let visible_at = world.now() + 3_600_000;
     assert_eq!(answer, json!({ "task_id": held.id, "state": "waiting", "visible_at": visible_at }));
     let life = world.life(&held.id);
     assert_eq!((life.waiting_on, life.visible_at), (Some(WaitingOn::External), Some(visible_at)));
     assert_eq!((life.lease_expires_at, life.attempt, life.failures), (None, 1, 0));
+    let full = world.detail(&held.id).full;
+    assert_eq!(
+        (full.head.note.as_deref(), full.checkpoint),
+        (Some("the DNS is not there yet"), Some(json!({ "page": 2 })))
+    );
     for attempt in 2..=20 {
         world.pass_and_sweep(3_600_000);
         let next = world.claim(&held.key);
@@ -66,6 +72,7 @@ fn a_released_task_is_claimable_at_once() {
     let held = world.claim(&bot);
     let answer = world.does("release", &held, json!({ "note": "shutting down", "checkpoint": { "page": 2 } }));
     assert_eq!(answer, json!({ "task_id": held.id, "state": "submitted" }));
+    assert_eq!(world.detail(&held.id).full.head.note.as_deref(), Some("shutting down"));
     let (_, claim) = world.call("POST", "/executor/claim", &ant, json!({}));
     assert_eq!((&claim["task"]["id"], &claim["attempt"]), (&json!(held.id), &json!(2)));
     assert_eq!(claim["task"]["failures"], json!(0));

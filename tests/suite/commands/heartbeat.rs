@@ -3,6 +3,7 @@
 use serde_json::json;
 use taskhub::domain::task::{State, WaitingOn};
 use taskhub::hub::{self, AttemptCall, Heartbeat};
+use taskhub::store::database::Value;
 
 use crate::support::{Held, World};
 
@@ -24,6 +25,23 @@ fn it_renews_the_lease_from_now() {
     }
     let life = world.life(&held.id);
     assert_eq!((life.state, life.attempt, life.failures), (State::Working, 1, 0), "however long it takes");
+}
+
+/// Rows are the currency. The timer is an index of its own, and stays where it is unless it would be too late.
+#[test]
+fn it_writes_one_row() {
+    let world = World::new();
+    let held = working(&world);
+    let written = |world: &World| match world.db.rows("SELECT total_changes()")[0][0] {
+        Value::Integer(rows) => rows,
+        ref other => panic!("{other:?}"),
+    };
+    for ms in [0, 1, 299_999] {
+        world.pass(ms);
+        let before = written(&world);
+        world.does("heartbeat", &held, json!({ "note": "at it", "progress": 0.5, "checkpoint": { "page": 2 } }));
+        assert_eq!(written(&world) - before, 1, "{ms} ms later");
+    }
 }
 
 #[test]
@@ -88,8 +106,12 @@ fn the_limits_of_what_it_brings() {
 fn a_question_stops_the_lease_and_starts_the_limit() {
     let world = World::with(&[("INPUT_TIMEOUT_SECONDS", "600")]);
     let held = working(&world);
-    let beat = world.does("heartbeat", &held, json!({ "question": "Which?", "note": "stuck" }));
+    let more = json!({ "question": "Which?", "note": "stuck", "progress": 0.5, "checkpoint": { "page": 2 } });
+    let beat = world.does("heartbeat", &held, more);
     assert_eq!((&beat["state"], &beat["lease_expires_at"]), (&json!("input-required"), &json!(null)));
+    let full = world.detail(&held.id).full;
+    assert_eq!((full.head.note.as_deref(), full.head.progress), (Some("stuck"), Some(0.5)));
+    assert_eq!(full.checkpoint, Some(json!({ "page": 2 })));
     let life = world.life(&held.id);
     assert_eq!(life.waiting_on, Some(WaitingOn::Submitter));
     assert_eq!((life.lease_expires_at, life.input_expires_at), (None, Some(world.now() + 600_000)));

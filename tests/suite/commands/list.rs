@@ -153,10 +153,35 @@ fn a_page_looks_at_a_bounded_number_of_rows() {
     drop(key);
 }
 
+/// The bound counts the rows of all lanes that the page goes through.
+#[test]
+fn a_page_ends_after_the_same_number_of_rows_in_two_lanes() {
+    let world = World::new();
+    let key = world.executor("bot", &["a"]);
+    for _ in 0..30 {
+        world.working("bot", &key);
+    }
+    for _ in 0..PAGE_ROWS_EXAMINED_MAX - 31 {
+        world.submit(&task_for("bot"));
+    }
+    let last_row = world.submit(&task_in("a"));
+    world.pass(1);
+    let next_row = world.submit(&task_in("a"));
+    let states = vec![State::Working, State::Submitted];
+    let list = List { states, address: Address::queue("a"), ..List::default() };
+    let ids = |listed: &hub::Listed| listed.tasks.iter().map(|task| task.id.clone()).collect::<Vec<_>>();
+    let first = page(&world, &list).unwrap();
+    assert_eq!(ids(&first), [last_row]);
+    let second = page(&world, &List { cursor: first.next_cursor, ..list }).unwrap();
+    assert_eq!((ids(&second), second.next_cursor), (vec![next_row], None));
+}
+
 #[test]
 fn a_cursor_that_is_not_ours_is_refused() {
     let world = full_hub();
-    for cursor in ["", "x", "0", "0~0", "9~0~~", "0~10~~", "0~0~nonsense~", "0~0~~No Name", "-1~0~~", "0~0~t_0~@bot"] {
+    for cursor in
+        ["", "x", "0", "0~0", "1~0~~", "9~0~~", "0~10~~", "0~0~nonsense~", "0~0~~No Name", "-1~0~~", "0~0~t_0~@bot"]
+    {
         let list = List { cursor: Some(cursor.to_owned()), ..List::default() };
         assert_eq!(page(&world, &list), Err(ListRejected::CursorUnknown), "{cursor}");
     }

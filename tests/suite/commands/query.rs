@@ -114,11 +114,14 @@ fn a_ping_says_who_and_what() {
     world.submit(&task_in("q"));
     world.submit(&task_in("q"));
     world.submit(&task_for("bot"));
-    world.claim(&key);
+    world.submit(&task_for("bot"));
     let body = json!({ "version": "1.0", "capabilities": ["shell"] });
+    assert_eq!(world.call("POST", "/executor/ping", &key, json!({})).1["held"], json!(0));
+    world.claim(&key);
+    world.claim(&key);
     let (status, pong) = world.call("POST", "/executor/ping", &key, body);
     assert_eq!(status, 200);
-    assert_eq!((&pong["executor"], &pong["held"]), (&json!("bot"), &json!(1)));
+    assert_eq!((&pong["executor"], &pong["held"]), (&json!("bot"), &json!(2)));
     assert_eq!(pong["server_time"], json!(world.now()));
     let ready: i64 = pong["queues"].as_array().unwrap().iter().map(|queue| queue["ready"].as_i64().unwrap()).sum();
     assert_eq!(ready, 2);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use taskhub::domain::task::{FailureCode, State, WaitingOn};
-use taskhub::hub::Submit;
+use taskhub::hub::{self, AttemptCall, AttemptRejected, Outcome, Report, Submit};
 
 use crate::support::{Held, World, held, task_for, task_in};
 
@@ -145,6 +145,34 @@ fn the_same_words_under_a_forged_token_are_not_the_same_call() {
     world.is_refused("result", &forged, report.clone(), "already_finished");
     let foreign = Held { key: world.executor("ant", &[]), ..held };
     world.is_refused("result", &foreign, report, "already_finished");
+}
+
+/// A token cannot be made again under another secret, but the task still has the hash of its own.
+#[test]
+fn the_same_call_again_is_known_after_the_hubs_secret_has_changed() {
+    let mut world = World::new();
+    let held = working(&world);
+    let report = Report {
+        outcome: Outcome::Completed,
+        result: Some("done".to_owned()),
+        data: None,
+        error: None,
+        external_actions: None,
+        question: None,
+    };
+    let send = |world: &World, executor: &str, claim_token: &str| {
+        let brought = json!({ "result": "done" });
+        let call = AttemptCall { executor, task_id: &held.id, claim_token, verb: "result", brought: &brought };
+        world.run(|hub| hub::report(hub, &call, &report)).0
+    };
+    let first = send(&world, "bot", &held.token);
+    assert_eq!(first.as_ref().map(|ended| ended.state), Ok(State::Completed));
+    world.settings.hub_secret = "another secret of the tests, long enough".to_owned();
+    assert_eq!(send(&world, "bot", &held.token), first);
+    let others = [("ant", held.token.clone()), ("bot", held.token.replacen("clm_1", "clm_2", 1))];
+    for (executor, token) in others {
+        assert_eq!(send(&world, executor, &token), Err(AttemptRejected::AlreadyFinished), "{executor} {token}");
+    }
 }
 
 #[test]

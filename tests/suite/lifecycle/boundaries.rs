@@ -132,6 +132,19 @@ fn an_answer_just_before_the_limit_is_not_lost() {
     assert!(answered.due_at(LEASE_MS).unwrap() <= end - 1_000 + LEASE_MS + 1);
 }
 
+/// Heard, and answered in the same millisecond: a whole lease of silence is still no silence.
+#[test]
+fn an_answer_leaves_a_whole_lease_to_come_for_it() {
+    let end = asking().input_expires_at.unwrap();
+    let mut alive = asking();
+    alive.claim.as_mut().unwrap().heard_at = end - 1;
+    let answered = after(&alive, &Event::Answered, end - 1).unwrap();
+    assert_eq!(answered.input_expires_at, Some(end + LEASE_MS), "and no more than that");
+    assert_eq!(by_time(&answered, end - 1 + LEASE_MS), None);
+    assert!(after(&answered, &Event::Heartbeat(fence()), end - 1 + LEASE_MS).is_ok());
+    assert_eq!(by_time(&answered, end + LEASE_MS), Some(State::Submitted));
+}
+
 #[test]
 fn a_second_question_waits_for_its_own_answer() {
     let blocked = |is_new| Event::Blocked { fence: fence(), on: WaitingOn::Submitter, is_new };
@@ -143,6 +156,8 @@ fn a_second_question_waits_for_its_own_answer() {
     let repeated = after(&answered, &blocked(false), NOW + 1_000).unwrap();
     assert_eq!((repeated.answered_at, repeated.input_expires_at), (Some(NOW), answered.input_expires_at));
     assert_eq!(repeated.claim.unwrap().heard_at, NOW + 1_000, "it only tells that it is alive");
+    let elsewhere = Event::Blocked { fence: fence(), on: WaitingOn::ExecutorUser, is_new: false };
+    assert_eq!(after(&answered, &elsewhere, NOW).unwrap().waiting_on, Some(WaitingOn::ExecutorUser), "and for whom");
 }
 
 #[test]
@@ -181,6 +196,7 @@ fn backoffs_follow_their_lists() {
     assert_eq!(wake_backoff_ms(0), 60_000);
     let failures: Vec<i64> = [1, 2, 3, 8, 9, 10, 100].map(|n| failure_backoff_ms(n, 0)).to_vec();
     assert_eq!(failures, [15_000, 30_000, 60_000, 1_920_000, 3_600_000, 3_600_000, 3_600_000]);
+    assert_eq!([0, 64, 128, 255].map(|jitter| failure_backoff_ms(1, jitter)), [15_000, 15_750, 16_500, 17_988]);
     for failures in [1, 5, 50] {
         let (least, most) = (failure_backoff_ms(failures, 0), failure_backoff_ms(failures, 255));
         assert!(most > least && most < least + least / 5, "{least} {most}");

@@ -82,6 +82,15 @@ fn a_wrong_executor_is_refused_by_its_field() {
 }
 
 #[test]
+fn the_limits_of_a_wake_are_permitted_themselves() {
+    let world = World::new();
+    let auth = json!({ "kind": "bearer", "token": "a".repeat(1_000) });
+    let url = "https://bot.example/";
+    let wake = json!({ "adapter": "webhook", "url": url, "auth": auth, "body": "x".repeat(4_094) });
+    assert_eq!(create(&world, &json!({ "name": "bot", "max_concurrent": 1_000, "wake": wake })).status, 201);
+}
+
+#[test]
 fn private_targets_are_for_local_use() {
     let hook = json!({ "adapter": "webhook", "url": "http://127.0.0.1:9000/", "auth": { "kind": "none" } });
     let body = json!({ "name": "bot", "wake": hook });

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode};
 use taskhub::domain::limits::VALUE_BYTES_MAX;
 use taskhub::store::database::{Database, DatabaseError, INTEGER_MAX, Row, RowsUsed, Value, check_storable};
 
@@ -123,8 +123,14 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// The object's messages end with the name of SQLite's code; here it is that of the codes that mean something to a caller.
 fn refused(error: rusqlite::Error) -> DatabaseError {
-    DatabaseError::Refused(error.to_string())
+    let code = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => ": SQLITE_FULL",
+        Some(ErrorCode::ReadOnly) => ": SQLITE_READONLY",
+        _ => "",
+    };
+    DatabaseError::Refused(format!("{error}{code}"))
 }
 
 /// Whole numbers come back as integers, whatever they were stored as.

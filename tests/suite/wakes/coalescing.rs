@@ -54,6 +54,22 @@ fn a_claim_in_the_millisecond_of_the_wake_uses_it_up() {
 }
 
 #[test]
+fn a_wake_that_was_used_up_needs_no_other_claim_noted() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    let claimed_at = |world: &World| {
+        world.claim(&key);
+        world.owner("GET", "/api/executors", serde_json::Value::Null).1["executors"][0]["last_claim_at"].clone()
+    };
+    only(world.submit_with_effects(&task_for("bot")).1);
+    world.submit(&task_for("bot"));
+    let woken_at = world.now();
+    assert_eq!(claimed_at(&world), woken_at);
+    world.pass(1_000);
+    assert_eq!(claimed_at(&world), woken_at, "the wake and the claim are of the same millisecond");
+}
+
+#[test]
 fn a_claim_before_the_wake_does_not_use_it_up() {
     let world = World::new();
     let key = world.webhook_executor("bot", &[], hook());

@@ -209,6 +209,19 @@ fn where_one_round_cannot_wake_all_the_rest_follows_in_the_next() {
 }
 
 #[test]
+fn where_nobody_is_left_to_wake_nothing_is_due() {
+    let world = World::new();
+    world.webhook_executor("ant", &["q"], hook());
+    let key = world.executor("bot", &["q"]);
+    let (id, effects) = world.submit_with_effects(&task_in("q"));
+    only(effects);
+    assert_eq!(world.owner("DELETE", "/api/executors/ant", json!(null)).0, 200);
+    assert!(world.pass_and_sweep(15_000).wakes.is_empty());
+    assert_eq!((world.life(&id).next_wake_at, world.hub().next_due()), (None, Ok(None)));
+    assert_eq!(world.claim(&key).id, id);
+}
+
+#[test]
 fn the_owner_sees_what_became_of_the_last_wake() {
     let world = World::new();
     let (_, _, order) = woken(&world);

@@ -1,0 +1,96 @@
+//! The functions of `glue.js`, and SQL values in their JSON.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use wasm_bindgen::prelude::*;
+use worker::js_sys::{JsString, Promise};
+use worker::web_sys;
+
+use crate::store::database::{INTEGER_MAX, Value};
+
+#[wasm_bindgen(module = "/src/edge/glue.js")]
+extern "C" {
+    /// Method, address, then name and value of every header: one a line.
+    pub fn head(request: &web_sys::Request) -> String;
+
+    /// Asks the object; the promise is of its response.
+    #[wasm_bindgen(catch)]
+    pub fn ask(
+        env: &JsValue,
+        binding: &str,
+        instance: &str,
+        request: &web_sys::Request,
+        body: &[u8],
+    ) -> Result<Promise, JsValue>;
+
+    /// Runs a statement; parameters and answer are JSON.
+    #[wasm_bindgen(catch)]
+    pub fn execute(sql: &JsValue, statement: &JsString, parameters: &str) -> Result<String, JsValue>;
+}
+
+/// A parameter on its way to the database.
+pub struct Bound<'v>(pub &'v Value);
+
+impl Serialize for Bound<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => serializer.serialize_unit(),
+            Value::Integer(number) => serializer.serialize_i64(*number),
+            Value::Real(number) => serializer.serialize_f64(*number),
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Blob(bytes) => serializer.collect_seq(bytes),
+        }
+    }
+}
+
+/// A value that came back.
+pub struct Found(pub Value);
+
+impl<'de> Deserialize<'de> for Found {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FoundVisitor).map(Self)
+    }
+}
+
+struct FoundVisitor;
+
+impl<'de> Visitor<'de> for FoundVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an SQL value")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Value, E> {
+        #[expect(clippy::cast_precision_loss, reason = "it was rounded on its way through JavaScript already")]
+        let rounded = number as f64;
+        Ok(if number.abs() <= INTEGER_MAX { Value::Integer(number) } else { Value::Real(rounded) })
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Value, E> {
+        #[expect(clippy::cast_precision_loss, reason = "it was rounded on its way through JavaScript already")]
+        i64::try_from(number).map_or(Ok(Value::Real(number as f64)), |number| self.visit_i64(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Real(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(byte) = bytes.next_element()? {
+            all.push(byte);
+        }
+        Ok(Value::Blob(all))
+    }
+}
