@@ -49,7 +49,7 @@ fn what_is_wrong_before_the_redirect_address_is_known_is_told_on_a_page() {
 #[test]
 fn what_is_wrong_after_that_is_told_to_the_client() {
     let world = hub();
-    let id = world.public_client();
+    let id = world.approved_client();
     let right = asking(&id);
     let before = world.db.dump();
     let long = "s".repeat(2_049);
@@ -103,7 +103,7 @@ fn what_is_wrong_after_that_is_told_to_the_client() {
 #[test]
 fn there_is_no_way_around_pkce() {
     let world = hub();
-    let id = world.public_client();
+    let id = world.approved_client();
     for (challenge, method) in [
         (None, None),
         (None, Some("S256")),

@@ -228,6 +228,11 @@ impl World {
         self.registers(&json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method })).0
     }
 
+    /// A public client that the owner has approved before: it is told of its mistakes by redirect.
+    pub fn approved_client(&self) -> String {
+        self.connected(&["tasks:read"]).client_id
+    }
+
     /// Shows the owner what the client asks for.
     pub fn page(&self, fields: &Fields<'_>) -> Page {
         let query = written(fields);

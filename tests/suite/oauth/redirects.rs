@@ -14,7 +14,7 @@ fn addresses_that_may_be_used() {
         ("HTTPS://app.example/", Reach::Site),
         ("https://app.example:8443/x", Reach::Site),
         ("https://10.0.0.1/x", Reach::Site),
-        ("https://localhost/x", Reach::Site),
+        ("https://localhost/x", Reach::Loopback),
         ("http://localhost", Reach::Loopback),
         ("http://localhost:1/x", Reach::Loopback),
         ("http://127.0.0.1:65535/x", Reach::Loopback),
@@ -170,7 +170,7 @@ fn there_is_no_open_redirect() {
 #[test]
 fn nothing_is_smuggled_into_a_header() {
     let world = hub();
-    let id = world.public_client();
+    let id = world.approved_client();
     let state = "x\r\nset-cookie: taskhub_consent=evil\r\n\r\n<script>alert(1)</script>\u{0}\u{85}\u{2028}ü";
     let fields = changed(&asking(&id), "state", Some(state));
     let denied = world.send(&world.page(&fields).answer(&[("decision", "deny")]));

@@ -177,7 +177,9 @@ fn a_document_that_offers_none_beside_another_method_is_taken() {
     });
     let page = with_document(&world, id, &document);
     assert_eq!(page.status, 200, "{}", text(&page));
-    assert!(text(&page).contains("ChatGPT wants to use your taskhub") && text(&page).contains("chatgpt.com"));
+    assert!(
+        text(&page).contains("<bdi>ChatGPT</bdi> wants to use your taskhub") && text(&page).contains("chatgpt.com")
+    );
 }
 
 /// What Cursor, VS Code, the Inspector and others send; an address of an app is left out where another is left.
