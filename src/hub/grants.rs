@@ -236,7 +236,7 @@ fn next_generation(hub: &Hub<'_>, grant: &GrantRow, handle: &Handle) -> Result<T
 
 fn tokens(hub: &Hub<'_>, grant: &GrantRow, handle: &Handle, generation: u32) -> Tokens {
     let secret = &hub.settings.hub_secret;
-    let expires_in = hub.settings.access_token_ms / 1000;
+    let expires_in = hub.settings.access_token_ms.min(hub.settings.refresh_token_ms) / 1000;
     let expires_at = hub.now / 1000 + expires_in;
     Tokens {
         access: token::access(secret, &token::resource(&hub.origin), handle, expires_at),

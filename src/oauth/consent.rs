@@ -67,9 +67,11 @@ struct Page<'p> {
 
 impl Page<'_> {
     /// What is chosen before the owner has chosen anything: what the client asks for. The owner's own powers are never chosen
-    /// beforehand.
+    /// beforehand, and working on tasks, for which an executor has to be chosen too, only if nothing else is asked for.
     fn fresh(&self) -> Entered {
-        Entered { scopes: self.asked.scopes.without(Scope::HubAdmin), executor: String::new() }
+        let modest = self.asked.scopes.without(Scope::HubAdmin);
+        let others = modest.without(Scope::TasksExecute);
+        Entered { scopes: if others.is_empty() { modest } else { others }, executor: String::new() }
     }
 
     fn show(&self, status: u16, entered: &Entered, notice: Option<Notice>) -> Response {

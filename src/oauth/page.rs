@@ -233,15 +233,17 @@ fn told(notice: Notice) -> Markup {
         Notice::Limited { retry_after_seconds } => {
             let minutes = retry_after_seconds.div_ceil(60);
             format!(
-                "There were too many wrong passphrases, so this one was not looked at. Try again in {minutes} min, or from \
-                 another network; the hub's OWNER_TOKEN is taken in place of the passphrase at any time."
+                "There were too many wrong passphrases, so this one was not looked at. Try again in {minutes} min, or \
+                 from a network from which you approved a client before; the hub's OWNER_TOKEN is taken in place of the passphrase at \
+                 any time."
             )
         }
         Notice::NoPassphrase => "This hub has no passphrase yet. Set the secret OWNER_PASSPHRASE (wrangler secret put \
                                  OWNER_PASSPHRASE), then reload this page."
             .to_owned(),
         Notice::Stale => {
-            "This page had been open for too long, or your browser sent no cookie. Check it and send it again."
+            "This page had been open for too long, it is open under another name than the hub's own, or your browser sent no cookie. \
+             Check it and send it again."
                 .to_owned()
         }
         Notice::NoScope => "Nothing is switched on: switch on what it may do, or decline.".to_owned(),
