@@ -155,6 +155,8 @@ pub fn consent(view: &View<'_>) -> Markup {
                 legend { "It may" }
                 @for scope in offered.iter() { (switch(scope, view)) }
             }
+            // Nobody sees or sends it: a password manager keeps the passphrase under this name.
+            input type="text" autocomplete="username" value="owner" hidden;
             label for="passphrase" { "Your passphrase for this hub" }
             input #passphrase type="password" name="passphrase" required autocomplete="current-password"
                 autocapitalize="none" spellcheck="false" aria-describedby=(described_by)

@@ -77,7 +77,8 @@ test("401 says where to find out how to sign in, and the documents are there", a
   const metadata = `${hub.url}/.well-known/oauth-protected-resource/mcp`;
   const without = await hub.request("POST", "/mcp", { body: {} });
   assert.equal(without.status, 401);
-  assert.equal(without.headers.get("www-authenticate"), `Bearer resource_metadata="${metadata}"`);
+  const challenge = `Bearer resource_metadata="${metadata}", scope="tasks:read tasks:write"`;
+  assert.equal(without.headers.get("www-authenticate"), challenge);
   assert.deepEqual([without.body.code, without.body.retryable], ["unauthorized", false]);
   const wrong = await hub.request("POST", "/mcp", { headers: { authorization: "Bearer wrong" }, body: {} });
   assert.equal(wrong.status, 401);
@@ -88,6 +89,10 @@ test("401 says where to find out how to sign in, and the documents are there", a
     const found = await hub.request("GET", `/.well-known/oauth-protected-resource${path}`);
     assert.equal(found.status, 200);
     assert.equal(found.body.resource, `${hub.url}/mcp`);
+    const server = await hub.request("GET", `/.well-known/oauth-authorization-server${path}`);
+    assert.equal(server.status, 200);
+    assert.equal(server.body.issuer, hub.url);
+    assert.deepEqual(found.body.authorization_servers, [server.body.issuer]);
   }
 });
 

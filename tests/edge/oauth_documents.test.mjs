@@ -102,7 +102,9 @@ describe("client documents", { concurrency: 2 }, () => {
       assert.equal(answers[index].headers.get("location"), null);
     }
     assert.equal(site.requests.filter(({ path }) => path === "/good").length, 0, "nothing was followed");
-    assert.equal(site.requests.length, cases.length);
+    // Once each; the runtime asks again by itself where the connection broke.
+    const broken = new URL(address("a broken connection")).pathname;
+    assert.equal(site.requests.filter(({ path }) => path !== broken).length, cases.length - 1);
     await until(() => site.endlessClosed, { what: "the hub to hang up on a document without end" });
     for (const { headers } of site.requests) {
       assert.equal(headers.accept, "application/json");
@@ -148,7 +150,7 @@ describe("client documents", { concurrency: 2 }, () => {
     assert.equal(elsewhere.headers.get("location"), null);
   });
 
-  test("an address makes the hub read twenty documents in a quarter of an hour; known clients are free", async (t) => {
+  test("an address makes the hub read twenty documents in an hour; known clients are free", async (t) => {
     const { hub, site } = await setting(t);
     const from = "198.51.100.7";
     const known = site.url("/known.json");

@@ -7,7 +7,7 @@ import { after, describe, test } from "node:test";
 
 import { approve, openPage, press, startBrowser } from "./harness/browser.mjs";
 import { startHub } from "./harness/hub.mjs";
-import { OAuthClient, PASSPHRASE, startCallback } from "./harness/oauth.mjs";
+import { certificate, OAuthClient, PASSPHRASE, startCallback, startSite } from "./harness/oauth.mjs";
 
 const browser = await startBrowser();
 after(() => browser.close());
@@ -166,6 +166,24 @@ describe("afterwards", () => {
       ["taskhub_consent", "/authorize", true, "Lax"],
     );
     assert.deepEqual(page.complaints, []);
+  });
+
+  test("a client's site may send the browser on: to another, to this machine, to an app of its own", async (t) => {
+    const { hub, page, callback } = await setting(t);
+    const site = await startSite(t, await certificate());
+    const client = await OAuthClient.register(hub, { redirectUri: site.url("/callback") });
+    // Browsers hold a page's form-action against all of these.
+    for (const end of ["https://localhost:1/", callback.url("localhost"), "editor://signed-in"]) {
+      site.serve = (_, response) => response.writeHead(302, { location: end }).end();
+      await page.goto(client.authorizeUrl());
+      await page.getByLabel("Your passphrase for this hub").fill(PASSPHRASE);
+      await Promise.all([
+        page.waitForRequest((request) => request.url().startsWith(end)),
+        page.getByRole("button", { name: "Approve" }).click(),
+      ]);
+      assert.deepEqual(page.complaints, [], end);
+    }
+    await callback.untilVisited();
   });
 
   test("a second form in another tab works too", async (t) => {

@@ -164,6 +164,12 @@ const STATES = [
     [/not an address that this client has registered/],
     400,
   ],
+  [
+    "a broken request",
+    ({ website }, page) => page.goto(website.authorizeUrl({ code_challenge_method: "plain" })),
+    [/must be S256/, /waits at client\.example/],
+    400,
+  ],
   ["no client", ({ hub }, page) => page.goto(`${hub.url}/authorize`), [/does not say which client/], 400],
   [
     "an address for no document",
