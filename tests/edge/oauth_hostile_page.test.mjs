@@ -169,11 +169,13 @@ describe("afterwards", () => {
   });
 
   test("a client's site may send the browser on: to another, to this machine, to an app of its own", async (t) => {
-    const { hub, page, callback } = await setting(t);
-    const site = await startSite(t, await certificate());
+    const { hub, callback } = await setting(t);
+    const keys = await certificate();
+    const [site, other] = [await startSite(t, keys), await startSite(t, keys)];
     const client = await OAuthClient.register(hub, { redirectUri: site.url("/callback") });
     // Browsers hold a page's form-action against all of these.
-    for (const end of ["https://localhost:1/", callback.url("localhost"), "editor://signed-in"]) {
+    for (const end of [other.url("/signed-in"), callback.url("localhost"), "editor://signed-in"]) {
+      const page = await openPage(browser, t);
       site.serve = (_, response) => response.writeHead(302, { location: end }).end();
       await page.goto(client.authorizeUrl());
       await page.getByLabel("Your passphrase for this hub").fill(PASSPHRASE);
@@ -184,6 +186,7 @@ describe("afterwards", () => {
       assert.deepEqual(page.complaints, [], end);
     }
     await callback.untilVisited();
+    assert.ok(other.requests.some(({ path }) => path === "/signed-in"));
   });
 
   test("a second form in another tab works too", async (t) => {
