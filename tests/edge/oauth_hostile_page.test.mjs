@@ -122,7 +122,7 @@ describe("afterwards", () => {
     assert.equal(await page.getByLabel("Your passphrase").evaluate((field) => field.validity.valueMissing), true);
     assert.equal((await grants()).length, 1, "nothing was sent");
 
-    // Whoever types it once more makes another code. It goes to the same client; each brings a grant that the owner can end.
+    // Whoever types it once more makes another code. It goes to the same client, and the owner can end each grant.
     await approve(page, PASSPHRASE);
     const second = await callback.untilVisited(3);
     assert.notEqual(second.get("code"), first.get("code"));

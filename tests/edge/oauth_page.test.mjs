@@ -1,6 +1,6 @@
-// The consent page in a real Chromium, in all its states: what the owner reads there, by keyboard alone, in a narrow window,
-// and judged by axe. (The clients' sign-ins have scripts switched off.) TASKHUB_PICTURES names a directory for screenshots
-// of every state at the widths of a phone and a desk.
+// The consent page in a real Chromium, in all its states: what the owner reads there, by keyboard alone, in a narrow
+// window, and judged by axe. (The clients' sign-ins have scripts switched off.) TASKHUB_PICTURES names a directory for
+// screenshots of every state at the widths of a phone and a desk.
 
 import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";

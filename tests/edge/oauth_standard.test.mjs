@@ -1,5 +1,5 @@
-// The authorization server before judges that know nothing of taskhub: oauth4webapi, which refuses whatever the RFCs do not
-// permit, and the authorization scenarios of the conformance suite.
+// The authorization server before judges that know nothing of taskhub: oauth4webapi, which refuses whatever the RFCs do
+// not permit, and the authorization scenarios of the conformance suite.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
