@@ -25,11 +25,15 @@ const HEADERS: [&str; 12] = [
     "x-test-panic",
 ];
 
-const PATHS: [&str; 10] = [
+const PATHS: [&str; 14] = [
     "/",
     "/healthz",
     "/.well-known/oauth-protected-resource/mcp",
+    "/.well-known/oauth-authorization-server",
     "/mcp",
+    "/api/clients",
+    "/api/grants/$ID",
+    "/api/passphrase",
     "/executor/claim",
     "/executor/ping",
     "/api/executors",
@@ -68,7 +72,7 @@ fn no_header_breaks_a_request() {
 }
 
 /// A small change of a text: a character put in, taken out, or put in the place of another.
-fn changed(right: &str, at: &Index, with: char, how: u8) -> String {
+pub fn changed(right: &str, at: &Index, with: char, how: u8) -> String {
     let mut chars: Vec<char> = right.chars().collect();
     let at = at.index(chars.len());
     match how {

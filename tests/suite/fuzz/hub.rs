@@ -70,7 +70,9 @@ impl Fuzzed {
         if self.is_error(&response) {
             let secrets = [OWNER_TOKEN, &self.world.settings.hub_secret, &self.key, &self.held.token, &self.old.token];
             rules::tells_no_secret(&response, &secrets);
-            let leaves_evidence = LATE.iter().any(|code| rules::json(&response)["code"] == **code);
+            let body = rules::json(&response);
+            let said = body["result"]["content"][0]["text"].as_str().unwrap_or_default();
+            let leaves_evidence = LATE.iter().any(|code| body["code"] == **code || said.starts_with(code));
             let after = self.rows();
             if leaves_evidence {
                 assert_eq!(self.without_evidence(after), self.without_evidence(before));

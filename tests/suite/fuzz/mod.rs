@@ -6,8 +6,10 @@
 
 mod api;
 mod envelope;
+mod execute;
 mod front;
 mod hub;
+mod oauth;
 mod parsers;
 mod regressions;
 mod rules;

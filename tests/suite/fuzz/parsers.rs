@@ -74,7 +74,7 @@ fn keys_and_tokens_are_known_by_their_own_secret_only() {
 }
 
 /// An address, most of it plausible.
-fn url() -> impl Strategy<Value = String> {
+pub fn url() -> impl Strategy<Value = String> {
     let scheme = select(vec!["https://", "http://", "HTTPS://", "https:", "ftp://", "//", "https:\\\\", ""]);
     let user = select(vec!["", "", "", "u@", "u:p@", "@"]);
     let host = prop_oneof![

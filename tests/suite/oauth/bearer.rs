@@ -318,12 +318,7 @@ fn the_owners_api_takes_the_owners_scope() {
 fn working_on_tasks_is_not_handing_them_out() {
     let world = hub();
     world.executor("bot", &[]);
-    let id = world.public_client();
-    let page = world.page(&super::client::changed(&super::client::asking(&id), "scope", Some("tasks:execute")));
-    let fields =
-        [("decision", "approve"), ("scope", "tasks:execute"), ("executor", "bot"), ("passphrase", OWNER_TOKEN)];
-    let code = super::client::landed(&world.send(&page.answer(&fields))).one("code").unwrap().to_owned();
-    let connected = tokens(&id, &world.exchanges(&id, &code));
+    let connected = world.connected_as("bot");
     let (works, submits): (Vec<Tool>, Vec<Tool>) =
         Tool::ALL.iter().partition(|tool| tool.scope() == Scope::TasksExecute);
     let shown = names(&world.send(&list(&connected.access)));

@@ -277,6 +277,16 @@ impl World {
         tokens(&client_id, &self.exchanges(&client_id, &code))
     }
 
+    /// A new public client that may work as this executor.
+    pub fn connected_as(&self, executor: &str) -> Connected {
+        let client_id = self.public_client();
+        let page = self.page(&changed(&asking(&client_id), "scope", Some("tasks:execute")));
+        let fields =
+            [("decision", "approve"), ("scope", "tasks:execute"), ("executor", executor), ("passphrase", OWNER_TOKEN)];
+        let code = landed(&self.send(&page.answer(&fields))).one("code").expect("a code").to_owned();
+        tokens(&client_id, &self.exchanges(&client_id, &code))
+    }
+
     /// Calls a tool under this token, in the newest era.
     pub fn tool(&self, bearer: &str, name: &str, arguments: Json) -> Response {
         let mut request =

@@ -5,7 +5,7 @@ mod atomic;
 mod authentication;
 mod authorize;
 mod bearer;
-mod client;
+pub mod client;
 mod codes;
 mod consent;
 mod documents;
