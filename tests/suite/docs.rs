@@ -187,7 +187,9 @@ fn the_readme_names_every_setting() {
 /// Links in the documents lead to files that are there.
 #[test]
 fn links_lead_somewhere() {
-    for (document, directory) in [("README.md", ""), ("docs/architecture.md", "docs"), ("docs/lifecycle.md", "docs")] {
+    for (document, directory) in
+        [("README.md", ""), ("docs/architecture.md", "docs"), ("docs/lifecycle.md", "docs"), ("docs/oauth.md", "docs")]
+    {
         let text = fs::read_to_string(root().join(document)).unwrap_or_default();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = target.split('#').next().unwrap_or_default();
@@ -196,6 +198,53 @@ fn links_lead_somewhere() {
             }
             assert!(root().join(directory).join(path).exists(), "{document} links to {target}");
         }
+    }
+}
+
+/// The tests that a text names in backticks, as `file::function`: native ones by their file under `tests/suite/`, those of a
+/// running hub by their file under `tests/` and their title.
+fn named_tests(text: &str) -> Vec<(&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted
+        .filter_map(|quoted| quoted.split_once("::"))
+        .filter(|(file, _)| file.ends_with(".rs") || file.ends_with(".mjs"))
+        .collect()
+}
+
+fn is_a_test(file: &str, name: &str) -> bool {
+    let native = file.ends_with(".rs");
+    let path = root().join(if native { "tests/suite" } else { "tests" }).join(file);
+    let source = fs::read_to_string(path).unwrap_or_default();
+    let marked = [format!("#[test]\nfn {name}()"), format!("test(\"{name}\"")];
+    source.contains(&marked[usize::from(!native)])
+}
+
+/// Both tables of OAuth, from clause and from symptom to test, name tests that there are.
+#[test]
+fn every_test_that_a_table_names_is_there() {
+    for file in ["src/oauth/mod.rs", "docs/oauth.md"] {
+        let text = fs::read_to_string(root().join(file)).expect("there are tables");
+        let named = named_tests(&text);
+        assert!(named.len() >= 33, "{file} names {} tests", named.len());
+        for (test_file, name) in named {
+            assert!(is_a_test(test_file, name), "{file}: there is no test {test_file}::{name}");
+        }
+        for line in text.lines().filter(|line| line.contains("| RFC ") || line.contains("| CIMD")) {
+            assert!(!named_tests(line).is_empty(), "{file}: {line}");
+        }
+    }
+}
+
+/// Each of the 33 rows is there once, in order, with a test that bears its number.
+#[test]
+fn every_row_of_the_field_notes_has_its_test() {
+    let text = fs::read_to_string(root().join("docs/oauth.md")).expect("there is a table");
+    let numbered = |line: &str| line.split('|').nth(1).and_then(|cell| cell.trim().parse::<u32>().ok());
+    let rows: Vec<(u32, &str)> = text.lines().filter_map(|line| Some((numbered(line)?, line))).collect();
+    assert_eq!(rows.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (1..=33).collect::<Vec<_>>());
+    for (number, line) in rows {
+        let name = format!("row_{number:02}_");
+        assert!(named_tests(line).iter().any(|(_, test)| test.starts_with(&name)), "{line}");
     }
 }
 
