@@ -103,6 +103,7 @@ fn a_public_url_is_scheme_and_host() {
     for (given, kept) in [
         ("https://hub.example", "https://hub.example"),
         ("https://hub.example/", "https://hub.example"),
+        ("https://Hub.Example:443", "https://hub.example"),
         ("http://localhost:8787", "http://localhost:8787"),
         ("HTTPS://Hub.Example:443/", "https://hub.example"),
     ] {

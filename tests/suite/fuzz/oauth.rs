@@ -206,7 +206,7 @@ fn is_of_the_page(response: &Response) {
 #[test]
 fn no_form_breaks_the_token_endpoints() {
     let cases = (select(vec!["code", "refresh", "secret", "revoke"]), twists(), proptest::option::weighted(0.2, odd()));
-    check(300, &cases, |(what, twists, authorization)| {
+    check(120, &cases, |(what, twists, authorization)| {
         let hub = signing_in();
         let refresh = [
             ("grant_type", "refresh_token"),
@@ -240,7 +240,7 @@ fn no_form_breaks_the_token_endpoints() {
 #[test]
 fn no_query_and_no_form_breaks_the_page() {
     let cases = (twists(), twists(), any::<bool>(), text());
-    check(250, &cases, |(query, fields, is_answer, document)| {
+    check(120, &cases, |(query, fields, is_answer, document)| {
         let hub = signing_in();
         let document = Fetched::Document(document.into_bytes());
         let query = String::from_utf8_lossy(&hub.twisted(&asking(&hub.connected.client_id), &query)).into_owned();
@@ -265,7 +265,7 @@ fn no_body_breaks_a_registration() {
         "client_name": "An app", "client_uri": "https://app.example", "redirect_uris": [CALLBACK, "http://localhost/x"],
         "grant_types": ["authorization_code"], "response_types": ["code"], "token_endpoint_auth_method": "none", "scope": "tasks:read",
     });
-    check(300, &changes(), |changes| {
+    check(120, &changes(), |changes| {
         let hub = signing_in();
         let request = Request { body: written(&right, &changes), ..registration(&Json::Null) };
         let response = hub.answered(&request, &Fetched::Failed("it is not read".to_owned()));
@@ -293,7 +293,7 @@ fn no_document_breaks_the_page() {
     let id = "https://app.example/client.json";
     let right = json!({ "client_id": id, "client_name": "An app", "redirect_uris": [CALLBACK] });
     let body = prop_oneof![4 => changes().prop_map(move |changes| written(&right, &changes)), 1 => value().prop_map(|value| value.to_string().into_bytes())];
-    check(200, &body, |body| {
+    check(100, &body, |body| {
         let hub = signing_in();
         let response = hub.answered(&get("/authorize", &client::written(&asking(id))), &Fetched::Document(body));
         is_of_the_page(&response);

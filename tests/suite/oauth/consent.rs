@@ -333,3 +333,16 @@ fn consent_takes_the_page() {
     shown_again(&world.send(&request), 400);
     assert_eq!(world.grants(), Vec::<serde_json::Value>::new());
 }
+
+/// A browser writes its origin in lower case and without the usual port, however the owner wrote it.
+#[test]
+fn the_public_url_may_be_written_in_any_way() {
+    for public_url in ["https://Public.Example", "https://public.example:443/"] {
+        let world = World::with(&[("PUBLIC_URL", public_url)]);
+        let page = world.page(&asking(&world.public_client()));
+        let mut request = page.approval(&["tasks:read"]);
+        request.headers.retain(|(name, _)| name != "origin");
+        let landed = landed(&world.send(&with(request, "origin", "https://public.example")));
+        assert_eq!(landed.one("iss"), Some("https://public.example"), "{public_url}");
+    }
+}

@@ -135,6 +135,9 @@ fn an_id_that_is_no_proper_address_is_refused_unread() {
     ] {
         let text = told(&look_without(&world, id), 400);
         assert!(!text.contains("secret"), "{id}");
+        let why = text.split("cannot be: ").nth(1).and_then(|rest| rest.split(".</p>").next());
+        let is_unknown = text.contains("not registered");
+        assert!(is_unknown || why.is_some_and(|why| why.starts_with("it ") && !why.contains('.')), "{id}: {text}");
     }
     assert_eq!(world.db.dump(), before, "and takes no try");
 }

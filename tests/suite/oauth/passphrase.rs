@@ -74,6 +74,20 @@ fn the_hash_is_slow_salted_and_compared_whole() {
     }
 }
 
+/// It is hashed whole, always in the same number of rounds, and the hashes are compared in constant time; so neither time nor
+/// answer depends on how much of it is right.
+#[test]
+fn a_wrong_passphrase_tells_nothing_about_the_right_one() {
+    let (world, page) = stage();
+    let mut answers = Vec::new();
+    for (number, length) in [0, 1, 10, PASSPHRASE.len() - 1].into_iter().enumerate() {
+        let wrong = format!("{}!", &PASSPHRASE[..length]);
+        let fields = [("decision", "approve"), ("scope", "tasks:read"), ("passphrase", wrong.as_str())];
+        answers.push(world.send(&from(page.answer(&fields), &format!("192.0.2.{number}"))));
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0] && answer.status == 403));
+}
+
 #[test]
 fn wrong_ones_are_limited_by_address() {
     let (world, page) = stage();

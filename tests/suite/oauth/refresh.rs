@@ -103,7 +103,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[test]
 fn rotation_follows_its_rules() {
-    check(120, &proptest::collection::vec(step(), 1..40), |steps| {
+    check(80, &proptest::collection::vec(step(), 1..40), |steps| {
         let world = hub();
         let other = world.connected(&["tasks:read"]).client_id;
         let connected = world.connected(&["tasks:read"]);
@@ -136,7 +136,7 @@ fn rotation_follows_its_rules() {
 #[test]
 fn a_client_that_loses_answers_is_never_signed_out() {
     let gap = select(vec![0, 1, 1_000, GRACE_MS, 10 * GRACE_MS, 4 * 86_400_000, 30 * 86_400_000]);
-    check(80, &proptest::collection::vec((any::<bool>(), gap), 1..40), |tries| {
+    check(50, &proptest::collection::vec((any::<bool>(), gap), 1..40), |tries| {
         let world = hub();
         let connected = world.connected(&["tasks:read"]);
         let mut stored = connected.refresh;
@@ -210,6 +210,25 @@ fn a_stolen_token_ends_the_family() {
     assert!(refused(&world.refreshes(id, &connected.refresh), 400, "invalid_grant").contains("revoked"));
     refused(&world.refreshes(id, &thief.refresh), 400, "invalid_grant");
     assert!(!world.is_good(&thief.access));
+}
+
+/// Whoever looks at the hub for the owner is told for a week.
+#[test]
+fn the_owner_is_told_of_a_copy() {
+    let world = hub();
+    let connected = world.connected(&["tasks:read"]);
+    let attention = || {
+        let body = json_of(&world.tool(crate::support::OWNER_TOKEN, "hub_status", json!({})));
+        body["result"]["structuredContent"]["attention"].to_string()
+    };
+    assert!(!attention().contains("signed out"));
+    let second = tokens(&connected.client_id, &world.refreshes(&connected.client_id, &connected.refresh));
+    tokens(&connected.client_id, &world.refreshes(&connected.client_id, &second.refresh));
+    world.pass(GRACE_MS + 1);
+    refused(&world.refreshes(&connected.client_id, &connected.refresh), 400, "invalid_grant");
+    assert!(attention().contains(&format!("The client {} was signed out", connected.client_id)), "{}", attention());
+    world.pass(7 * 86_400_000);
+    assert!(!attention().contains("signed out"));
 }
 
 #[test]
