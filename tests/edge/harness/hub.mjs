@@ -19,7 +19,7 @@ export const TEST_BUILD = path.resolve(root, process.env.TASKHUB_TEST_BUILD || "
 const HUB_SECRET = "hub secret of the edge tests, 32+ characters";
 const CONFIG = path.join(root, "scripts", "workerd.capnp");
 const workerd = createRequire(path.join(root, "package.json"))("workerd").default;
-const READY_MS_MAX = 15_000;
+const READY_MS_MAX = 30_000;
 const STOP_MS_MAX = 1_000;
 
 /**
@@ -171,7 +171,7 @@ export class Hub {
   }
 
   /** The task once it is in this state. */
-  untilState(id, state, ms = 10_000) {
+  untilState(id, state, ms = 20_000) {
     let last;
     return until(
       async () => {

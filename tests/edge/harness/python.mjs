@@ -14,7 +14,7 @@ export async function python(script, args = [], env = {}) {
   if (!existsSync(interpreter)) throw new Error("there is no .venv; scripts/test makes it");
   const { stdout } = await promisify(execFile)(interpreter, [path.join(root, "tests/edge/python", script), ...args], {
     env: { PATH: process.env.PATH, ...env },
-    timeout: 60_000,
+    timeout: 120_000,
   });
   return JSON.parse(stdout);
 }
