@@ -86,11 +86,11 @@ test("a repeated claim is the same claim after kill -9 too", async (t) => {
 });
 
 test("a result after the lease is refused with lease_lost and kept as evidence", async (t) => {
-  const hub = await startHub(t, { LEASE_SECONDS: 2 });
+  const hub = await startHub(t, { LEASE_SECONDS: 4 });
   const executor = await hub.executor("one");
   const id = await hub.submit({ executor: "one" });
   const late = await executor.claim();
-  await pass(2_100);
+  await pass(4_100);
   const refused = await late.complete("too late");
   assert.deepEqual([refused.status, refused.body.code], [409, "lease_lost"]);
   assert.equal(refused.headers.get("content-type"), "application/problem+json");

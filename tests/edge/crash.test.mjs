@@ -15,7 +15,7 @@ const EXECUTORS = 4;
 const OPEN_MAX = 40;
 /** The share of attempts that end without a word. */
 const ABANDONED = 0.05;
-const SETTLE_MS_MAX = 60_000;
+const SETTLE_MS_MAX = 120_000;
 
 /** What the clients were told, and how long they go on. */
 class Ledger {

@@ -103,7 +103,7 @@ test("GET, HEAD and DELETE on /mcp are answered 405 at once, with and without a 
       const { value: answer, ms } = await timed(() => hub.request(method, "/mcp", { headers }));
       assert.equal(answer.status, 405, method);
       assert.equal(answer.headers.get("allow"), "POST");
-      assert.ok(ms < 500);
+      assert.ok(ms < 4_000);
     }
   }
 });

@@ -7,7 +7,8 @@ import { describe, test } from "node:test";
 import { startHub } from "./harness/hub.mjs";
 import { pass, timed, until } from "./harness/until.mjs";
 
-const ANSWER_MS_MAX = 1_000;
+/** Far less than the front's own limit, and enough for a busy machine. */
+const ANSWER_MS_MAX = 4_000;
 
 function panic(point) {
   return { "x-test-panic": point };
@@ -92,7 +93,7 @@ describe("panics", { concurrency: 3 }, () => {
   });
 
   test("a panic in the alarm: the sweep comes again by itself, and later alarms fire", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 2 });
+    const hub = await startHub(t, { LEASE_SECONDS: 3 });
     const executor = await hub.executor("one");
     const id = await hub.submit({ executor: "one" });
     const claim = await executor.claim();
@@ -101,13 +102,13 @@ describe("panics", { concurrency: 3 }, () => {
     assert.equal((await claim.complete()).body.code, "lease_lost", "requests are answered meanwhile");
 
     // Nobody calls from here on; the second try comes after five seconds.
-    await pass(7_000);
+    await pass(8_000);
     const task = await hub.task(id);
     assert.deepEqual([task.state, task.failures], ["submitted", 1]);
 
     await executor.claim();
     const { lease_expires_at: dueAt } = await hub.task(id);
-    await pass(dueAt - Date.now() + 1_500);
+    await pass(dueAt - Date.now() + 3_000);
     assert.equal((await hub.task(id)).failures, 2);
   });
 
@@ -119,7 +120,7 @@ describe("panics", { concurrency: 3 }, () => {
     assert.ok(ms < ANSWER_MS_MAX);
     const { value: answer, ms: hung } = await hanging;
     assert.deepEqual([answer.status, answer.body.code, answer.body.retryable], [503, "unavailable", true]);
-    assert.ok(hung > 9_000 && hung < 13_000, `after ${hung} ms`);
+    assert.ok(hung > 9_000 && hung < 20_000, `after ${hung} ms`);
     assert.equal((await hub.request("GET", "/healthz")).status, 200);
   });
 });

@@ -47,11 +47,11 @@ function untilDead(pid, relay) {
 
 describe("the relay", { concurrency: 3 }, () => {
   test("does a task end to end: the task in, heartbeats with notes, the result out", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 3 });
+    const hub = await startHub(t, { LEASE_SECONDS: 6 });
     const executor = await hub.executor("box");
     const relay = Relay.start(t, executor, 'echo counting >&2; sleep 4; wc -c; echo "for $TASKHUB_TASK_ID"; cat');
     const id = await hub.submit({ executor: "box", instructions: "Zähle mich. ☃" });
-    const task = await hub.untilState(id, "completed", 15_000);
+    const task = await hub.untilState(id, "completed", 30_000);
     assert.match(task.result, new RegExp(`^\\d+\\s+for ${id}`));
     assert.deepEqual([task.attempt, task.failures, task.note], [1, 0, "counting"]);
     assert.ok(!relay.log.includes(executor.key), "no key in the log");
@@ -95,7 +95,7 @@ describe("the relay", { concurrency: 3 }, () => {
   });
 
   test("kills the command when the task is canceled, and goes on with the next", async (t) => {
-    const { hub, id, relay, pid } = await endless(t, { LEASE_SECONDS: 2 });
+    const { hub, id, relay, pid } = await endless(t, { LEASE_SECONDS: 5 });
     await hub.mcp.tool("cancel_task", { task_id: id });
     await untilDead(pid, relay);
     assert.equal((await hub.task(id)).state, "canceled");
@@ -120,12 +120,12 @@ describe("the relay", { concurrency: 3 }, () => {
     assert.equal(await first.stop(), 0);
     const id = await hub.submit({ executor: "box" });
     Relay.start(t, executor, "echo second");
-    const task = await hub.untilState(id, "completed", 5_000);
+    const task = await hub.untilState(id, "completed", 30_000);
     assert.deepEqual([task.result.trim(), task.attempt], ["second", 1]);
   });
 
   test("a command goes on while its hub is killed and restarted, and its result arrives", async (t) => {
-    const hub = await startHub(t, { LEASE_SECONDS: 6 });
+    const hub = await startHub(t, { LEASE_SECONDS: 10 });
     const executor = await hub.executor("box");
     const relay = Relay.start(t, executor, "sleep 3; echo made it");
     const id = await hub.submit({ executor: "box" });
@@ -133,17 +133,17 @@ describe("the relay", { concurrency: 3 }, () => {
     await hub.kill();
     await pass(500);
     await hub.start();
-    const task = await hub.untilState(id, "completed", 15_000);
+    const task = await hub.untilState(id, "completed", 30_000);
     assert.deepEqual([task.result.trim(), task.attempt], ["made it", 1]);
     assert.equal(await relay.stop(), 0);
   });
 
   test("the task of a relay that is killed comes back after its lease, for another relay", async (t) => {
-    const { hub, executor, id, relay, pid } = await endless(t, { LEASE_SECONDS: 2 });
+    const { hub, executor, id, relay, pid } = await endless(t, { LEASE_SECONDS: 5 });
     await relay.kill();
     process.kill(pid, "SIGKILL");
     Relay.start(t, executor, "echo second");
-    const task = await hub.untilState(id, "completed", 15_000);
+    const task = await hub.untilState(id, "completed", 30_000);
     assert.deepEqual([task.result.trim(), task.attempt, task.failures], ["second", 2, 1]);
   });
 

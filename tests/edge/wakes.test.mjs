@@ -90,11 +90,11 @@ describe("wakes", { concurrency: 4 }, () => {
   });
 
   test("no answer in time: dispatched, outcome unknown; and the submitter did not wait for it", async (t) => {
-    const hub = await startHub(t, { WAKE_TIMEOUT_SECONDS: 3 });
+    const hub = await startHub(t, { WAKE_TIMEOUT_SECONDS: 6 });
     const receiver = await startReceiver(t, neverAnswer);
     await hub.executor("bot", webhook(receiver.url));
     const { value: id, ms } = await timed(() => hub.submit({ executor: "bot" }));
-    assert.ok(ms < 1_500, `submit took ${ms} ms`);
+    assert.ok(ms < 4_000, `submit took ${ms} ms`);
     assert.equal((await hub.task(id)).state, "submitted");
     const task = await hub.untilState(id, "dispatched");
     assert.equal(task.last_wake_status, "unknown");
@@ -113,7 +113,7 @@ describe("wakes", { concurrency: 4 }, () => {
       const id = await hub.submit({ executor: "bot" });
       const task = await untilRecorded(hub, id);
       assert.deepEqual([task.state, task.last_wake_status, task.wake_attempts], ["submitted", "rejected", 1]);
-      assert.ok(Math.abs(task.next_wake_at - Date.now() - 60_000) < 5_000);
+      assert.ok(Math.abs(task.next_wake_at - Date.now() - 60_000) < 20_000);
       assert.deepEqual(receiver.received.map((wake) => wake.path), ["/wake"]);
     });
   }
@@ -162,12 +162,12 @@ describe("wakes", { concurrency: 4 }, () => {
   });
 
   test("an accepted wake that brings no claim is followed by another after REWAKE_AFTER_SECONDS", async (t) => {
-    const hub = await startHub(t, { REWAKE_AFTER_SECONDS: 1, WAKE_COALESCE_SECONDS: 0 });
+    const hub = await startHub(t, { REWAKE_AFTER_SECONDS: 2, WAKE_COALESCE_SECONDS: 0 });
     const receiver = await startReceiver(t);
     await hub.executor("bot", webhook(receiver.url));
     await hub.submit({ executor: "bot" });
     const [first, second] = await receiver.untilReceived(2);
-    assert.ok(second.at - first.at >= 900, `${second.at - first.at} ms apart`);
+    assert.ok(second.at - first.at >= 1_000, `${second.at - first.at} ms apart`);
     assert.notEqual(second.headers["webhook-id"], first.headers["webhook-id"]);
   });
 
@@ -193,7 +193,7 @@ describe("wakes", { concurrency: 4 }, () => {
     await hub.kill();
     assert.equal(receiver.received.length, 0);
     await hub.serve();
-    await receiver.untilReceived(1, 10_000);
+    await receiver.untilReceived(1);
   });
 
   test("a wake whose hub dies between send and record is sent again with the same id", async (t) => {
@@ -205,7 +205,7 @@ describe("wakes", { concurrency: 4 }, () => {
     await hub.kill();
     receiver.behave = answerWith(204);
     await hub.serve();
-    const [first, second] = await receiver.untilReceived(2, 10_000);
+    const [first, second] = await receiver.untilReceived(2);
     assert.equal(second.headers["webhook-id"], first.headers["webhook-id"]);
   });
 

@@ -40,7 +40,7 @@ export class Program {
     context.after(() => this.killGroup());
   }
 
-  untilPrinted(pattern, ms = 30_000) {
+  untilPrinted(pattern, ms = 60_000) {
     return until(() => pattern.exec(this.output), { what: `${pattern} to be printed`, ms, more: () => this.output });
   }
 

@@ -22,7 +22,7 @@ const CONFIG = path.join(SCRIPTS, "workerd.capnp");
 const workerd = createRequire(path.join(root, "package.json"))("workerd").default;
 /** How the credentials begin that the hub issues. */
 const CREDENTIALS = ["exk_", "thc_", "tha_", "thr_", "ths_"];
-const READY_MS_MAX = 15_000;
+const READY_MS_MAX = 30_000;
 const STOP_MS_MAX = 1_000;
 
 /** The configuration of scripts/, but a certificate is trusted beside those of the public authorities. */
@@ -198,7 +198,7 @@ export class Hub {
   }
 
   /** The task once it is in this state. */
-  untilState(id, state, ms = 10_000) {
+  untilState(id, state, ms = 20_000) {
     let last;
     return until(
       async () => {

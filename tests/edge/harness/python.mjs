@@ -21,7 +21,7 @@ export function interpreter() {
 export async function python(script, args = [], env = {}) {
   const { stdout } = await promisify(execFile)(interpreter(), [path.join(SCRIPTS, script), ...args], {
     env: { PATH: process.env.PATH, ...env },
-    timeout: 60_000,
+    timeout: 120_000,
   });
   return JSON.parse(stdout);
 }

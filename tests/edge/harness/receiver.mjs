@@ -25,7 +25,7 @@ export async function startReceiver(context, behave = (response) => response.wri
       return new Promise((resolve) => server.close(resolve));
     },
     /** What came, once there are this many. */
-    untilReceived(count, ms = 5_000) {
+    untilReceived(count, ms = 20_000) {
       return until(() => received.length >= count && received, { what: `${count} wakes`, ms });
     },
   };

@@ -41,7 +41,7 @@ export class Relay {
     return this.ended;
   }
 
-  untilLogged(pattern, ms = 10_000) {
+  untilLogged(pattern, ms = 20_000) {
     return until(() => pattern.test(this.log), { what: `the relay to log ${pattern}`, ms, more: () => this.log });
   }
 }

@@ -8,7 +8,7 @@ export function pass(ms) {
 }
 
 /** Tries `condition` until it gives something true, and returns that. An error of it counts as "not yet". */
-export async function until(condition, { what, ms = 10_000, more = () => "" }) {
+export async function until(condition, { what, ms = 20_000, more = () => "" }) {
   const deadline = Date.now() + ms;
   let failure = "";
   for (;;) {

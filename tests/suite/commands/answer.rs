@@ -28,6 +28,7 @@ fn the_attempt_that_asked_gets_the_answer_with_its_next_heartbeat() {
     assert_eq!(beat["messages"][0]["from"], "submitter:owner");
     assert_eq!(world.life(&held.id).answered_at, None);
     assert_eq!(world.kinds(&held.id), ["submitted", "claimed", "question", "answer", "resumed"]);
+    assert_eq!(world.detail(&held.id).notes, [], "no attempt has ended");
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn a_completed_task_keeps_all_that_was_brought() {
     assert_eq!(full.external_actions, Some(json!([{ "tool": "mail" }])));
     assert_eq!(full.head.life.completed_at, Some(world.now()));
     assert_eq!(full.head.due_at, None);
+    assert_eq!(world.kinds(&held.id), ["submitted", "claimed", "completed"]);
 }
 
 #[test]
@@ -36,6 +37,11 @@ fn a_failure_is_final_unless_it_is_called_retryable() {
     let full = world.detail(&held.id).full;
     assert_eq!((full.head.life.failure, full.head.life.failures), (Some(FailureCode::ExecutorFailed), 0));
     assert_eq!(full.error.as_deref(), Some("no table left"));
+    let detail = world.detail(&held.id);
+    let last = detail.events.last().unwrap();
+    let (code, error) = (&last.data["code"], &last.data["error"]);
+    assert_eq!((last.kind, code, error), ("failed", &json!("executor_failed"), &json!("no table left")));
+    assert_eq!(detail.notes, [], "its outcome is its error, not a note for a next attempt");
 }
 
 #[test]

@@ -189,6 +189,28 @@ fn an_accepted_wake_begins_the_count_again() {
     }
 }
 
+/// Whatever became of the wakes of before, they say nothing of the one that is called for now.
+#[test]
+fn a_task_that_comes_back_knows_nothing_of_earlier_wakes() {
+    let woken = |life: Life| Life {
+        wake_attempts: 2,
+        wake_round: 7,
+        last_wake_at: Some(NOW - 1_000),
+        last_wake_status: Some(WakeStatus::Sent),
+        ..life
+    };
+    let end = working().lease_expires_at.unwrap();
+    for (life, event, now) in [
+        (working(), Event::Time, end),
+        (working(), Event::Released(fence()), NOW),
+        (waiting(WaitingOn::External), Event::Ready, NOW),
+    ] {
+        let ready = after(&woken(life), &event, now).unwrap();
+        assert_eq!((ready.state, ready.wake_attempts, ready.wake_round), (State::Submitted, 0, 8));
+        assert_eq!((ready.last_wake_at, ready.last_wake_status), (None, None));
+    }
+}
+
 #[test]
 fn backoffs_follow_their_lists() {
     let wakes: Vec<i64> = (1..=6).map(wake_backoff_ms).collect();

@@ -68,7 +68,7 @@ fn every_field_of_the_page_has_a_label() {
         assert!(ids.contains(id), "{id}");
     }
     for field in page.text.split("<input").skip(1).map(|rest| rest.split('>').next().expect("an end")) {
-        let is_hidden = field.contains("type=\"hidden\"");
+        let is_hidden = field.contains("type=\"hidden\"") || field.ends_with(" hidden");
         let id = field.split(" id=\"").nth(1).and_then(|rest| rest.split('"').next());
         assert!(is_hidden || id.is_some_and(|id| referred(" for").contains(&id)), "{field}");
     }

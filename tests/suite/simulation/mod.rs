@@ -5,17 +5,20 @@
 //! simple model of what was acknowledged, and compares after every step. The two share no code with each other beyond plain
 //! values, and none with `domain::lifecycle`.
 //!
-//! A failing run prints its seed, its step and the last things that happened to the task in question; the same seed
-//! replays it.
+//! A failing run prints its seed, the fewest steps after which that world still fails, and what happened in them to the task
+//! in question; seed and steps replay it.
 
 mod auditor;
 mod chance;
 #[cfg(feature = "test-faults")]
 mod faults;
 mod probe;
+mod report;
+mod trace;
 mod workload;
 
-use workload::{Tally, Workload};
+use report::{report, walk};
+use workload::Tally;
 
 /// Steps of each world in the ordinary test run, which is not optimised; `scripts/sim` goes further.
 const STEPS: u64 = 1_500;
@@ -29,30 +32,27 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// One world from its beginning until all is over.
-fn world(seed: u64, steps: u64) -> Tally {
-    let mut world = Workload::new(seed);
-    world.run(steps);
-    world.settle();
-    world.tally()
-}
-
 /// `SIM_SEED`, `SIM_SEEDS` and `SIM_STEPS` choose other runs; `scripts/sim` sets them.
 #[test]
 fn nothing_is_lost_doubled_or_left_hanging() {
     let (first, seeds) = (number("SIM_SEED", 1), number("SIM_SEEDS", SEEDS));
     let steps = number("SIM_STEPS", STEPS);
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64).min(seeds);
-    let walk = |thread: u64| {
+    let walk_some = |thread: u64| {
+        #[cfg(feature = "test-faults")]
+        taskhub::faults::switch(faults::wanted());
         let mut total = Tally::default();
         for seed in (first + thread..first + seeds).step_by(threads as usize) {
-            total.add(world(seed, steps));
+            match walk(seed, steps) {
+                Ok(tally) => total.add(tally),
+                Err(failure) => panic!("{}", report(seed, &failure)),
+            }
         }
         total
     };
     let mut total = Tally::default();
     std::thread::scope(|scope| {
-        let walks: Vec<_> = (0..threads).map(|thread| scope.spawn(move || walk(thread))).collect();
+        let walks: Vec<_> = (0..threads).map(|thread| scope.spawn(move || walk_some(thread))).collect();
         for walk in walks {
             total.add(walk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }

@@ -4,14 +4,13 @@
 mod database;
 
 use std::fmt::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use database::FaultyDatabase;
-use taskhub::faults::{Fault, switch};
+use taskhub::faults::{Fault, on, switch};
 
-use super::workload::Workload;
+use super::report::{Failure, report, walk};
 use crate::support::check_golden;
 
 /// Worlds that a fault has to survive.
@@ -61,29 +60,31 @@ struct Caught {
     invariant: &'static str,
 }
 
-fn complaint(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+/// The fault that `SIM_FAULT` names, for a look at what the simulation says of it.
+pub fn wanted() -> Option<Fault> {
+    let name = std::env::var("SIM_FAULT").ok()?;
+    let found = Fault::ALL.iter().find(|fault| format!("{fault:?}") == name);
+    Some(*found.unwrap_or_else(|| panic!("SIM_FAULT is \"{name}\", which is no fault; docs/simulation.md lists them")))
+}
+
+/// Switches the fault off for the founding of a world, and returns it.
+pub fn suspend() -> Option<Fault> {
+    let fault = on();
+    switch(None);
+    database::forget();
+    fault
 }
 
 /// The first complaint of so many worlds with this fault.
 fn catch(fault: Option<Fault>) -> Result<Caught, String> {
     for seed in 1..=SEEDS {
-        switch(None);
-        database::forget();
-        let mut world = Workload::new(seed);
-        world.be_quiet();
         switch(fault);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            world.run(STEPS);
-            world.settle();
-        }));
+        let outcome = walk(seed, STEPS);
         switch(None);
-        if let Err(panic) = outcome {
-            let text = complaint(&*panic);
-            let named = INVARIANTS.iter().find(|(says, _)| text.contains(says)).map(|(_, invariant)| *invariant);
-            let invariant = named.ok_or_else(|| format!("{fault:?} is caught by nothing that has a name: {text}"))?;
-            return Ok(Caught { seed, step: world.tally().steps, invariant });
+        if let Err(Failure { complaint, steps, .. }) = outcome {
+            let named = INVARIANTS.iter().find(|(says, _)| complaint.contains(says)).map(|(_, invariant)| *invariant);
+            let nameless = || format!("{fault:?} is caught by nothing that has a name: {complaint}");
+            return Ok(Caught { seed, step: steps, invariant: named.ok_or_else(nameless)? });
         }
     }
     Err(format!("{fault:?} is not caught"))
@@ -97,9 +98,6 @@ that run and compared with it; `UPDATE=1 scripts/sim --faults` makes it anew. A 
 
 #[test]
 fn every_fault_is_caught() {
-    // Each of them panics on purpose.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let walk = || {
@@ -116,7 +114,6 @@ fn every_fault_is_caught() {
         }
     });
     let without = catch(None);
-    std::panic::set_hook(hook);
 
     let mut found = found.into_inner().expect("no thread panics here");
     found.sort_by_key(|(index, _)| *index);
@@ -144,4 +141,24 @@ fn every_fault_is_caught() {
         without.map(|caught| caught.invariant)
     );
     check_golden("docs/simulation.md", &document);
+}
+
+/// What a failing run says, by the example of a fault that takes a while to show.
+#[test]
+fn a_failing_run_says_in_the_fewest_steps_what_happened_to_the_task() {
+    switch(Some(Fault::BudgetOneMore));
+    let Err(failure) = walk(1, STEPS) else { panic!("the fault is not caught") };
+    let text = report(1, &failure);
+    switch(None);
+    println!("{text}");
+    let steps = text.split("--steps ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it names the steps");
+    let steps: u64 = steps.parse().expect("steps are a number");
+    assert!(
+        steps <= failure.steps && text.contains(&format!("scripts/sim --seed 1 --steps {steps} --fault BudgetOneMore"))
+    );
+    let id = text.split("What happened to ").nth(1).and_then(|rest| rest.get(..28)).expect("it names the task");
+    let told: Vec<&str> = text.lines().filter(|line| line.starts_with("  step ")).collect();
+    assert!(told.first().is_some_and(|line| line.contains(&format!("{id} submitted"))), "{text}");
+    let common = ["the object is loaded anew", "what is old is purged"];
+    assert!(told.iter().all(|line| line.contains(id) || common.iter().any(|text| line.contains(text))), "{text}");
 }

@@ -92,13 +92,14 @@ impl Workload {
                 return;
             }
             Err(ClaimRejected::Database(error)) => {
+                self.note(|| format!("a claim of {} fails: {error}", executor.name));
                 self.failure(&error);
                 self.agents[index].lost = Some((request_id, expected.flatten()));
                 return;
             }
             Err(other) => panic!("a right claim was refused: {other:?}"),
         };
-        self.note(format!("{} claimed by {} as attempt {}", held.task, executor.name, held.attempt));
+        self.note(|| format!("{} claimed by {} as attempt {}", held.task, executor.name, held.attempt));
         // The purge takes a request id with the task that it claimed.
         let is_forgotten = |first: &Held| !self.auditor.tasks.contains_key(&first.task);
         match expected {
@@ -144,7 +145,10 @@ impl Workload {
             brought,
         };
         let (answer, effects) = self.command(|hub| act(hub, &call(&brought), verb, &sent));
-        self.note(format!("{id} {verb:?} by {executor} in attempt {}: {verdict:?} / {answer:?}", held.attempt));
+        self.note(|| {
+            let attempt = held.attempt;
+            format!("{id} {verb:?} by {executor} in attempt {attempt}: the model says {verdict:?}, the hub {answer:?}")
+        });
         match (verdict, &answer) {
             (_, Err(AttemptRejected::Database(error))) => {
                 self.failure(&error);

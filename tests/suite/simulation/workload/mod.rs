@@ -26,6 +26,7 @@ use crate::simulation::chance::Chance;
 #[cfg(feature = "test-faults")]
 use crate::simulation::faults::FaultyDatabase;
 use crate::simulation::probe::write_under_stale_claims;
+use crate::simulation::trace::Trace;
 use crate::support::{NativeDatabase, settings};
 
 /// Open tasks at which submitters hold back.
@@ -34,7 +35,6 @@ const OPEN_MAX: usize = 60;
 const CLAIMS_MAX: usize = 6;
 /// Everything is compared after so many steps.
 const AUDIT_EVERY: u64 = 1_000;
-const TRACE_MAX: usize = 4_000;
 /// The alarm may be late, but within so many steps what is due has been swept.
 const OVERDUE_STEPS_MAX: u32 = 100;
 const DAY_MS: i64 = 86_400_000;
@@ -118,7 +118,6 @@ impl Tally {
 }
 
 pub struct Workload {
-    seed: u64,
     chance: Chance,
     db: NativeDatabase,
     settings: Settings,
@@ -130,7 +129,7 @@ pub struct Workload {
     submits: VecDeque<(Submit, String)>,
     auditor: Auditor,
     tally: Tally,
-    trace: VecDeque<String>,
+    trace: Trace,
     counter: u64,
     /// Whether the latest command met a failure that was asked for.
     injected: bool,
@@ -140,16 +139,14 @@ pub struct Workload {
     newest: i64,
     /// Steps since something is due.
     overdue: u32,
-    is_quiet: bool,
 }
 
 impl Workload {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, trace: Trace) -> Self {
         let settings = settings(&[("RETENTION_DAYS", "1"), ("INPUT_TIMEOUT_SECONDS", "3600")]);
         let db = NativeDatabase::in_memory();
         migrate(&db).expect("a fresh database migrates");
         let mut world = Self {
-            seed,
             chance: Chance::new(seed),
             db,
             auditor: Auditor::new(settings.clone()),
@@ -161,13 +158,12 @@ impl Workload {
             in_flight: Vec::new(),
             submits: VecDeque::new(),
             tally: Tally::default(),
-            trace: VecDeque::new(),
+            trace,
             counter: 0,
             injected: false,
             recorded: false,
             newest: 0,
             overdue: 0,
-            is_quiet: false,
         };
         world.people();
         world
@@ -177,10 +173,9 @@ impl Workload {
         self.tally
     }
 
-    /// A complaint is expected and is not printed.
-    #[cfg(feature = "test-faults")]
-    pub fn be_quiet(&mut self) {
-        self.is_quiet = true;
+    /// What happened, if that is wanted.
+    pub fn into_trace(self) -> Trace {
+        self.trace
     }
 
     fn people(&mut self) {
@@ -206,49 +201,19 @@ impl Workload {
         }
     }
 
-    /// Runs so many steps.
+    /// Takes so many steps, and compares everything in between and at their end.
     pub fn run(&mut self, steps: u64) {
-        for step in 0..steps {
+        for step in 1..=steps {
             self.tally.steps += 1;
-            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                self.step();
-                if step % AUDIT_EVERY == 0 {
-                    self.auditor.check_all(&self.db);
-                }
-            }));
-            if let Err(panic) = failed {
-                self.confess(step, &panic);
-                std::panic::resume_unwind(panic);
+            self.step();
+            if step % AUDIT_EVERY == 0 || step == steps {
+                self.auditor.check_all(&self.db);
             }
-        }
-    }
-
-    /// The seed, the step, and the last things that happened to the task that the complaint names.
-    fn confess(&self, step: u64, panic: &(dyn std::any::Any + Send)) {
-        if self.is_quiet {
-            return;
-        }
-        let complaint = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-        let id = complaint.find("t_").and_then(|start| complaint.get(start..start + 28)).unwrap_or("");
-        let (seed, steps) = (self.seed, step + 1);
-        eprintln!("simulation: seed {seed} failed at step {step}; replay: scripts/sim --seed {seed} --steps {steps}");
-        let about = self.trace.iter().filter(|line| id.is_empty() || line.contains(id));
-        let lines: Vec<&String> = about.collect();
-        for line in lines.iter().skip(lines.len().saturating_sub(40)) {
-            eprintln!("  {line}");
         }
     }
 
     /// Faults stop, executors are prompt, receivers accept: everything must come to an end or wait for a named reason.
     pub fn settle(&mut self) {
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.settle_down()));
-        if let Err(panic) = outcome {
-            self.confess(self.tally.steps, &panic);
-            std::panic::resume_unwind(panic);
-        }
-    }
-
-    fn settle_down(&mut self) {
         for agent in &mut self.agents {
             agent.temper = Temper::Prompt;
             agent.held.clear();
@@ -331,11 +296,12 @@ impl Workload {
         self.tally.failures += 1;
     }
 
-    fn note(&mut self, line: String) {
-        if self.trace.len() == TRACE_MAX {
-            self.trace.pop_front();
-        }
-        self.trace.push_back(format!("{} {line}", self.now.get()));
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        self.trace.note(self.tally.steps, self.now.get(), text);
+    }
+
+    fn note_common(&mut self, text: &str) {
+        self.trace.note_common(self.tally.steps, self.now.get(), || text.to_owned());
     }
 
     /// Runs one command as the object does: then the alarm follows, and the wakes are on their way. Sometimes the database
@@ -400,6 +366,9 @@ impl Workload {
 
     fn ordered(&mut self, effects: &Effects, forced: bool) {
         for order in &effects.wakes {
+            self.note(|| {
+                format!("a wake of {} is ordered for {}", order.executor, order.task_id.as_deref().unwrap_or("it"))
+            });
             self.auditor.wake_ordered(&order.executor, order.ordered_at, forced);
         }
     }

@@ -21,6 +21,8 @@ impl Workload {
 
     pub(super) fn wake_ends(&mut self, order: &WakeOrder, outcome: &WakeOutcome) {
         let (answer, _) = self.command(|hub| record_wake(hub, order, outcome));
+        let task = order.task_id.as_deref().unwrap_or("it");
+        self.note(|| format!("the wake of {} for {task} ends as {outcome:?}: {answer:?}", order.executor));
         match answer {
             Ok(()) => {
                 let log = self.auditor.wakes.entry(order.executor.clone()).or_default();
@@ -41,6 +43,7 @@ impl Workload {
     /// The object is loaded anew: memory is gone, wakes on their way are never recorded, the alarm stays or was lost.
     pub(super) fn restart(&mut self) {
         self.tally.restarts += 1;
+        self.note_common("the object is loaded anew");
         self.presence = Presence::default();
         if self.chance.percent(50) {
             self.in_flight.clear();
@@ -79,6 +82,9 @@ impl Workload {
 
     pub(super) fn swept(&mut self) {
         for id in self.auditor.swept(self.now.get()) {
+            let standing = &self.auditor.tasks[&id].standing;
+            let text = || format!("{id} is swept: the model says {standing:?}");
+            self.trace.note(self.tally.steps, self.now.get(), text);
             if let Standing::Failed(_) = self.auditor.tasks[&id].standing {
                 self.tally.failed += 1;
             }
@@ -87,6 +93,7 @@ impl Workload {
     }
 
     pub(super) fn purge(&mut self) {
+        self.note_common("what is old is purged");
         let before = self.auditor.tasks.len();
         let mut after = String::new();
         for _ in 0..100 {

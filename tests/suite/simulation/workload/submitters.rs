@@ -62,10 +62,9 @@ impl Workload {
             (None, Some(queue)) => queue.clone(),
             (None, None) => unreachable!("every task has an address"),
         };
-        self.woken(id, &address, input.not_before.is_none(), effects);
         let known = Known {
             standing: at(input.not_before).map_or(Standing::Ready, Standing::Waiting),
-            address,
+            address: address.clone(),
             priority: input.priority.unwrap_or(5),
             attempt: 0,
             failures: 0,
@@ -76,7 +75,12 @@ impl Workload {
             result: None,
             completed_at: None,
         };
-        self.note(format!("{id} submitted: {known:?}"));
+        self.note(|| {
+            let Known { address, standing, max_attempts, deadline_at, .. } = &known;
+            let deadline = deadline_at.map_or(String::new(), |at| format!(", deadline in {} ms", at - now));
+            format!("{id} submitted to {address}: {standing:?}, {max_attempts} attempts at most{deadline}")
+        });
+        self.woken(id, &address, input.not_before.is_none(), effects);
         self.auditor.submitted(id, known);
         self.tally.submitted += 1;
         self.check(id);
@@ -128,7 +132,7 @@ impl Workload {
         let Some(id) = self.some_task(self.chance.percent(80)) else { return };
         let over = self.auditor.tasks[&id].standing.clone();
         let (answer, _) = self.command(|hub| cancel(hub, "owner", &id, Some("no longer wanted")));
-        self.note(format!("{id} canceled: {answer:?}"));
+        self.note(|| format!("{id} canceled: {answer:?}"));
         match answer {
             Ok(canceled) if canceled.already => assert_eq!(over, Standing::Canceled, "{id} was not canceled before"),
             Ok(_) => {
@@ -157,7 +161,7 @@ impl Workload {
         self.counter += 1;
         let input = Answer { submitter: "owner".into(), task_id: id.clone(), text: format!("answer {}", self.counter) };
         let (answer, effects) = self.command(|hub| answer(hub, &input));
-        self.note(format!("{id} answered: {answer:?}"));
+        self.note(|| format!("{id} answered: {answer:?}"));
         let asked = matches!(self.auditor.tasks[&id].standing, Standing::Input { .. });
         match answer {
             Ok(_) => {
