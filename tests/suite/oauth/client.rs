@@ -158,7 +158,7 @@ pub fn sent_back(response: &Response, error: &str) -> String {
 }
 
 /// What a client asks for at `/authorize`.
-pub fn asking<'f>(client_id: &'f str) -> Vec<(&'f str, &'f str)> {
+pub fn asking(client_id: &str) -> Vec<(&str, &str)> {
     vec![
         ("response_type", "code"),
         ("client_id", client_id),

@@ -32,7 +32,8 @@ fn a_code_brings_tokens() {
 /// RFC 6749 §4.1.2: a second use is refused, and ends what came of the first, whoever makes it.
 #[test]
 fn a_code_that_is_used_again_ends_what_came_of_it() {
-    let others: [fn(&World, &str, &str) -> Vec<(&'static str, String)>; 3] = [
+    type Changed = Vec<(&'static str, String)>;
+    let others: [fn(&World, &str, &str) -> Changed; 3] = [
         |_, id, _| vec![("client_id", id.to_owned()), ("code_verifier", VERIFIER.to_owned())],
         |_, id, _| vec![("client_id", id.to_owned()), ("code_verifier", "wrong".to_owned())],
         |world, _, _| vec![("client_id", world.public_client()), ("code_verifier", VERIFIER.to_owned())],
