@@ -25,9 +25,11 @@ pub fn read<T: DeserializeOwned>(tool: Tool, mut arguments: Map<String, Json>) -
     if !faults.is_empty() {
         return Err(ToolError::invalid(format!("{} Mend this and call the tool again.", faults.join(" "))));
     }
-    // The schema is made from the type, so what passes the one fits the other.
-    serde_json::from_value(Json::Object(arguments))
-        .map_err(|error| ToolError::invalid(format!("The arguments do not fit {}: {error}.", tool.name())))
+    // The schema is made from the type, so what passes the one fits the other. What does not is told without its text, which
+    // may be a credential in the wrong place.
+    serde_json::from_value(Json::Object(arguments)).map_err(|_| {
+        ToolError::invalid(format!("The arguments do not fit {}; compare them with its inputSchema.", tool.name()))
+    })
 }
 
 /// A number without a fraction as an integer.
@@ -84,6 +86,9 @@ fn fault(field: &Json, value: &Json) -> Option<String> {
         Some("string") => text_fault(field, value),
         Some("integer") => integer_fault(field, value),
         Some("array") => array_fault(field, value),
+        Some("number") if !value.is_number() => Some(format!("must be a number, but it is {}.", kind(value))),
+        Some("boolean") if !value.is_boolean() => Some(format!("must be true or false, but it is {}.", kind(value))),
+        Some("object") if !value.is_object() => Some(format!("must be an object, but it is {}.", kind(value))),
         _ => None,
     }
 }
@@ -96,7 +101,10 @@ fn text_fault(field: &Json, value: &Json) -> Option<String> {
         && !words.contains(value)
     {
         let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
-        return Some(format!("must be one of {}, but it is \"{}\".", words.join(", "), shorten(text, 60)));
+        // A word shows a slip of the pen; anything else may be a credential in the wrong place.
+        let is_word = text.len() <= 30 && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_');
+        let given = if is_word { format!("\"{text}\"") } else { "something else".to_owned() };
+        return Some(format!("must be one of {}, but it is {given}.", words.join(", ")));
     }
     let (min, max) = (field["minLength"].as_u64().unwrap_or(0), field["maxLength"].as_u64());
     let length = text.chars().count() as u64;

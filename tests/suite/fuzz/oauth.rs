@@ -159,6 +159,8 @@ impl SigningIn {
         if response.status >= 400 {
             let settings = &self.world.settings;
             let secrets = [OWNER_TOKEN, &settings.hub_secret, client::PASSPHRASE, &self.secret, &self.connected.access];
+            // The page's form goes to the very address that it was asked for under.
+            let secrets: Vec<&str> = secrets.into_iter().filter(|secret| !request.query.contains(*secret)).collect();
             rules::tells_no_secret(&response, &secrets);
             let left =
                 |rows: Vec<String>| -> Vec<String> { rows.into_iter().filter(|row| !is_of_a_refusal(row)).collect() };

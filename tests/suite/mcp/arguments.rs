@@ -95,3 +95,37 @@ fn limits_of_the_hub_itself_are_told_too() {
     let id = submit(&world, "nas");
     assert!(call(&world, "cancel_task", json!({ "task_id": id, "reason": "x".repeat(2_001) })).is_err());
 }
+
+/// A model may put its claim token into the wrong field; a transcript of the refusal must not hold it.
+#[test]
+fn a_wrong_word_is_repeated_and_anything_else_is_not() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    let bearer = world.connected_as("bot").access;
+    let token = "clm_1.AAAAAAAAAAAAAAAAAAAAAA";
+    for (status, is_repeated) in [("done", true), ("COMPLETED", true), (token, false), ("a b", false), ("é", false)] {
+        let arguments = json!({ "task_id": "t_000000000_0000000000000000", "claim_token": token, "status": status });
+        let response = world.tool(&bearer, "finish_task", arguments);
+        let text = String::from_utf8(response.body).expect("UTF-8");
+        assert!(text.contains("status must be one of"), "{text}");
+        assert_eq!(text.contains(status), is_repeated, "{text}");
+    }
+}
+
+#[test]
+fn a_number_that_is_none_is_told_by_its_kind() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    let bearer = world.connected_as("bot").access;
+    let token = "clm_1.AAAAAAAAAAAAAAAAAAAAAA";
+    for (progress, says) in [
+        (json!(token), "progress must be a number"),
+        (json!(true), "progress must be a number"),
+        (json!([0.5]), "progress must be a number"),
+    ] {
+        let id = "t_000000000_0000000000000000";
+        let arguments = json!({ "task_id": id, "claim_token": "x", "progress": progress });
+        let text = String::from_utf8(world.tool(&bearer, "heartbeat_task", arguments).body).expect("UTF-8");
+        assert!(text.contains(says) && !text.contains(token) && !text.contains("f64"), "{text}");
+    }
+}
