@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::view;
+use crate::domain::text::shorten;
 use crate::hub::{self, ExecutorView, HubStatus};
 use crate::mcp::answer::{Given, ToolError, given};
 use crate::mcp::budget;
@@ -11,6 +12,8 @@ use crate::mcp::moment::Moment;
 
 /// What the executors may cost, and the queues as much; the rest is for everything else.
 const LIST_COST_MAX: usize = 12_000;
+/// How much is shown of what a client calls itself, in characters.
+const CLIENT_NAME_SHOWN_CHARS_MAX: usize = 40;
 /// Troubles that are told.
 const TROUBLES_MAX: usize = 10;
 
@@ -127,10 +130,10 @@ fn executor(executor: &ExecutorView, now: i64) -> Executor {
 /// Executors for which tasks wait and that are not there, and clients of whose credentials somebody has a copy.
 fn attention(status: &HubStatus) -> Vec<String> {
     let replayed = status.replayed.iter().map(|grant| {
-        let name = grant.client_name.as_deref().unwrap_or(&grant.client_id);
+        let name = shorten(grant.client_name.as_deref().unwrap_or(&grant.client_id), CLIENT_NAME_SHOWN_CHARS_MAX);
         let at = grant.revoked.map_or_else(String::new, |(at, _)| format!(" at {}", Moment(at)));
         format!(
-            "The client {name} was signed out{at}: a code or refresh token of it was used a second time, so somebody may have a \
+            "The client that calls itself \"{name}\" was signed out{at}: a code or refresh token of it was used a second time, so somebody may have a \
              copy. Tell your user; signing in anew is safe."
         )
     });
