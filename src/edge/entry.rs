@@ -82,13 +82,16 @@ async fn front_door(web_request: web_sys::Request, env: Env) -> worker::Result<w
 fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
     #[cfg(feature = "test-hooks")]
     {
-        super::test_routes::follow_script(request);
         super::test_routes::panic_in_front(request);
         if super::test_routes::is_test_route(request) {
             return None;
         }
     }
-    front::refuse(request, settings, clock())
+    #[cfg(feature = "test-hooks")]
+    let now = super::test_routes::now_of(request).unwrap_or_else(clock);
+    #[cfg(not(feature = "test-hooks"))]
+    let now = clock();
+    front::refuse(request, settings, now)
 }
 
 /// Lets the object answer.

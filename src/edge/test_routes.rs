@@ -48,12 +48,17 @@ thread_local! {
     static REQUESTS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Takes clock and chance from the request's headers until the next request; scripted requests come one at a time. The front
-/// does it too, because it judges whether a token has expired.
+/// Takes clock and chance from the request's headers until the next request; scripted requests come one at a time.
 pub fn follow_script(request: &Request) {
-    let now = request.header(NOW).and_then(|text| text.parse().ok());
+    let now = now_of(request);
     let seed = request.header(ENTROPY).unwrap_or_default().to_owned();
     SCRIPT.set(now.map(|now| Script { now, seed, fills: Cell::default() }));
+}
+
+/// The clock that a request brings. The front judges by it whether a token has expired, and leaves the script alone: the
+/// object may be at work still on the one before.
+pub fn now_of(request: &Request) -> Option<i64> {
+    request.header(NOW)?.parse().ok()
 }
 
 /// The scripted clock, if there is one.
