@@ -181,6 +181,9 @@ pub fn mend(object: &Rc<Object>) {
     let reader = Rc::clone(object);
     object.state.wait_until(async move {
         Delay::from(MEND_AFTER).await;
+        if !reader.alarm.is_overdue(clock()) {
+            return;
+        }
         if matches!(reader.alarm.armed.get(), Armed::At(_)) {
             sweep_now(&reader).await;
         } else if let Ok(due) = reader.run(clock(), |hub| hub.next_due()) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::query::{TaskDetail, detail, fresh_detail};
+use super::query::{TaskDetail, detail, with_events, without_events};
 use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::{EXECUTOR_HELD_MAX, EXECUTOR_QUEUES_MAX, REQUEST_ID_BYTES_MAX};
@@ -152,13 +152,13 @@ fn take(
         data: json!(null),
     };
     let seq = events::insert(hub.db, &event)?;
-    if !tasks::claim(hub.db, task, &next, next.due_at(hub.settings.lease_ms), seq, hub.now)? {
-        return Err(DatabaseError::Refused("the store refused a claim that the lifecycle allows".to_owned()).into());
-    }
+    let due_at = next.due_at(hub.settings.lease_ms);
+    let refused = || DatabaseError::Refused("the store refused a claim that the lifecycle allows".to_owned());
+    let full = tasks::claim(hub.db, task, &next, due_at, seq, hub.now)?.ok_or_else(refused)?;
     note_claim(hub, executor)?;
     effects.task_changed(&task.id, next.state, &task.address);
-    let detail = if attempt == 1 { fresh_detail(hub, &task.id) } else { detail(hub, &task.id) };
-    claimed(detail?, claim_token)
+    let detail = if attempt == 1 { without_events(full) } else { with_events(hub, full)? };
+    Ok(claimed(detail, claim_token))
 }
 
 /// Coalescing asks whether a claim came after the latest wake; the owner asks when the executor was last at work.
@@ -182,14 +182,14 @@ fn again(hub: &Hub<'_>, executor: &ExecutorRow, event: &EventRow) -> Result<Clai
         .and_then(|task| task.life.claim.as_ref())
         .is_some_and(|claim| claim.token_hash == secret::sha256_hex(&token));
     if alive && same_token {
-        return claimed(detail(hub, &event.task_id)?, token);
+        let gone = || DatabaseError::Refused("a claimed task is gone".to_owned());
+        return Ok(claimed(detail(hub, &event.task_id)?.ok_or_else(gone)?, token));
     }
     let state = task.map(|task| task.life.state);
     Err(ClaimRejected::Ended { task_id: event.task_id.clone(), state })
 }
 
-fn claimed(detail: Option<TaskDetail>, claim_token: String) -> Result<Claimed, ClaimRejected> {
-    let task = detail.ok_or_else(|| DatabaseError::Refused("a claimed task is gone".to_owned()))?;
+fn claimed(task: TaskDetail, claim_token: String) -> Claimed {
     let life = &task.full.head.life;
-    Ok(Claimed { attempt: life.attempt, claim_token, lease_expires_at: life.lease_expires_at, task })
+    Claimed { attempt: life.attempt, claim_token, lease_expires_at: life.lease_expires_at, task }
 }

@@ -83,7 +83,11 @@ pub fn revision(hub: &Hub<'_>, id: &str) -> Result<Option<(i64, Life)>, Database
 }
 
 pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseError> {
-    let Some(full) = tasks::full(hub.db, id)? else { return Ok(None) };
+    tasks::full(hub.db, id)?.map(|full| with_events(hub, full)).transpose()
+}
+
+/// A task with its history.
+pub(super) fn with_events(hub: &Hub<'_>, full: TaskFull) -> Result<TaskDetail, DatabaseError> {
     let mut chain = events::chain(hub.db, full.head.event_seq, EVENTS_READ_MAX)?;
     let events_left_out = chain.last().is_some_and(|event| event.previous_seq.is_some());
     chain.reverse();
@@ -92,13 +96,12 @@ pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, Data
     let mut notes: Vec<Note> = chain.iter().filter_map(note).collect();
     notes.drain(..notes.len().saturating_sub(NOTES_READ_MAX));
     let events = chain.into_iter().map(view).collect();
-    Ok(Some(TaskDetail { full, messages, notes, events, events_left_out }))
+    Ok(TaskDetail { full, messages, notes, events, events_left_out })
 }
 
-/// The same for a task whose first attempt begins: no attempt has left a note or asked anything, so its events are not read.
-pub(super) fn fresh_detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, DatabaseError> {
-    let Some(full) = tasks::full(hub.db, id)? else { return Ok(None) };
-    Ok(Some(TaskDetail { full, messages: vec![], notes: vec![], events: vec![], events_left_out: true }))
+/// A task whose first attempt begins: none has left a note or asked anything, so its events are not read.
+pub(super) fn without_events(full: TaskFull) -> TaskDetail {
+    TaskDetail { full, messages: vec![], notes: vec![], events: vec![], events_left_out: true }
 }
 
 /// The answers that people have given since the present attempt began, oldest first.

@@ -26,6 +26,14 @@ macro_rules! head_columns {
 }
 use head_columns;
 
+/// Columns of `TaskFull`, in the order in which `read::full_row` takes them.
+macro_rules! full_columns {
+    () => {
+        concat!(super::head_columns!(), ", error, external_actions, checkpoint, context, instructions, result, data")
+    };
+}
+use full_columns;
+
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("tasks::head", read::HEAD),
     ("tasks::full", read::FULL),

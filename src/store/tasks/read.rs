@@ -70,11 +70,7 @@ pub struct TaskFull {
 }
 
 pub(super) const HEAD: &str = concat!("SELECT ", super::head_columns!(), " FROM tasks WHERE id = ?1");
-pub(super) const FULL: &str = concat!(
-    "SELECT ",
-    super::head_columns!(),
-    ", error, external_actions, checkpoint, context, instructions, result, data FROM tasks WHERE id = ?1"
-);
+pub(super) const FULL: &str = concat!("SELECT ", super::full_columns!(), " FROM tasks WHERE id = ?1");
 
 /// The task of this id without its long texts.
 pub fn head(db: &dyn Database, id: &str) -> Result<Option<TaskHead>, DatabaseError> {
@@ -83,7 +79,10 @@ pub fn head(db: &dyn Database, id: &str) -> Result<Option<TaskHead>, DatabaseErr
 
 /// The task of this id.
 pub fn full(db: &dyn Database, id: &str) -> Result<Option<TaskFull>, DatabaseError> {
-    let Some(row) = db.execute(FULL, &[id.into()])?.pop() else { return Ok(None) };
+    db.execute(FULL, &[id.into()])?.pop().map(full_row).transpose()
+}
+
+pub(super) fn full_row(row: Row) -> Result<TaskFull, DatabaseError> {
     let mut columns = Columns::of(row);
     let head = head_of(&mut columns)?;
     let error = columns.maybe_text("error")?;
@@ -93,7 +92,7 @@ pub fn full(db: &dyn Database, id: &str) -> Result<Option<TaskFull>, DatabaseErr
     let instructions = columns.text("instructions")?;
     let result = columns.maybe_text("result")?;
     let data = json(&mut columns, "data")?;
-    Ok(Some(TaskFull { head, error, external_actions, checkpoint, context, instructions, result, data }))
+    Ok(TaskFull { head, error, external_actions, checkpoint, context, instructions, result, data })
 }
 
 fn json(columns: &mut Columns, column: &'static str) -> Result<Option<Json>, DatabaseError> {

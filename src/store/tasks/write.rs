@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::read::TaskHead;
+use super::read::{TaskFull, TaskHead, full_row};
 use crate::domain::limits::PRIORITY_MAX;
 use crate::domain::task::{Address, Lane, Life, State};
 use crate::store::database::{Database, DatabaseError, Value};
@@ -72,7 +72,7 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (
 
 /// The life after a step, and the row that it expects to find: parameters 1 to 27.
 macro_rules! moved {
-    ($more:literal, $fence:literal) => {
+    ($more:literal, $fence:literal, $($returned:tt)+) => {
         concat!(
             "UPDATE tasks SET state = ?5, waiting_on = ?6, attempt = ?7, failures = ?8, claimed_by = ?9,
     claim_token_hash = ?10, heard_at = ?11, lease_expires_at = ?12, input_expires_at = ?13, answered_at = ?14,
@@ -82,22 +82,26 @@ macro_rules! moved {
             $more,
             " WHERE id = ?1 AND state = ?2 AND attempt = ?3 AND lease_expires_at IS ?4",
             $fence,
-            " RETURNING id"
+            " RETURNING ",
+            $($returned)+
         )
     };
 }
 
-pub(super) const MOVE_ON: &str = moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "");
+pub(super) const MOVE_ON: &str =
+    moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "", "id");
 pub(super) const CLAIM: &str = moved!(
     ", note = NULL, progress = NULL, question = NULL, error = NULL, result = NULL, data = NULL",
-    " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)"
+    " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)",
+    super::full_columns!()
 );
 pub(super) const FINISH: &str = moved!(
     ", progress = coalesce(?28, progress), note = coalesce(?29, note), checkpoint = coalesce(?30, checkpoint),
     question = CASE WHEN ?2 = 'working' AND ?5 = 'input-required' THEN ?31 ELSE coalesce(?31, question) END,
     error = coalesce(?32, error),
     external_actions = coalesce(?33, external_actions), result = coalesce(?34, result), data = coalesce(?35, data)",
-    " AND lane = 'held' AND claim_token_hash = ?36 AND (lease_expires_at > ?26 OR input_expires_at > ?26)"
+    " AND lane = 'held' AND claim_token_hash = ?36 AND (lease_expires_at > ?26 OR input_expires_at > ?26)",
+    "id"
 );
 
 // A heartbeat that finds the attempt working. It writes one row: no column of an index changes, and `due_at`, which is
@@ -212,7 +216,7 @@ pub fn move_on(
     happened(db, MOVE_ON, &parameters)
 }
 
-/// Moves a ready task into an executor's hands. `false`: it was no longer as read.
+/// Moves a ready task into an executor's hands and returns it as it is then. `None`: it was no longer as read.
 pub fn claim(
     db: &dyn Database,
     task: &TaskHead,
@@ -220,8 +224,8 @@ pub fn claim(
     due_at: Option<i64>,
     event_seq: i64,
     now: i64,
-) -> Result<bool, DatabaseError> {
-    happened(db, CLAIM, &moved_parameters(task, next, due_at, event_seq, now))
+) -> Result<Option<TaskFull>, DatabaseError> {
+    db.execute(CLAIM, &moved_parameters(task, next, due_at, event_seq, now))?.pop().map(full_row).transpose()
 }
 
 /// Ends, blocks, defers or resumes an attempt, and stores what it brings. `false`: the claim no longer holds.

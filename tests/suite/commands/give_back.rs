@@ -73,6 +73,7 @@ fn a_released_task_is_claimable_at_once() {
     let answer = world.does("release", &held, json!({ "note": "shutting down", "checkpoint": { "page": 2 } }));
     assert_eq!(answer, json!({ "task_id": held.id, "state": "submitted" }));
     assert_eq!(world.detail(&held.id).full.head.note.as_deref(), Some("shutting down"));
+    assert_eq!((world.life(&held.id).next_wake_at, world.hub().next_due()), (None, Ok(None)), "both poll");
     let (_, claim) = world.call("POST", "/executor/claim", &ant, json!({}));
     assert_eq!((&claim["task"]["id"], &claim["attempt"]), (&json!(held.id), &json!(2)));
     assert_eq!(claim["task"]["failures"], json!(0));

@@ -137,6 +137,8 @@ fn an_answer_that_nobody_came_for_goes_to_the_next_attempt() {
     world.pass_and_sweep(1);
     assert_eq!(world.state(&held.id), State::Submitted);
     assert_eq!(world.kinds(&held.id).last(), Some(&"requeued"));
+    let notes: Vec<_> = world.detail(&held.id).notes.into_iter().map(|note| (note.attempt, note.ended)).collect();
+    assert_eq!(notes, [(1, "silent".to_owned())]);
     world.is_refused("heartbeat", &held, json!({}), "lease_lost");
 }
 

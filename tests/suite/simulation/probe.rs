@@ -105,7 +105,7 @@ impl Probe<'_> {
     fn claimed(&self, life: &Life) -> Written {
         let Self { db, task, now } = *self;
         let in_time = task.life.deadline_at.map_or(now, |at| now.min(at - 1));
-        claim(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, in_time)
+        claim(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, in_time).map(|full| full.is_some())
     }
 
     fn woken(&self, life: &Life) -> Written {
