@@ -7,7 +7,7 @@ const RATIO_CLIENTS = 8;
 /** The calls that an ordinary task consists of. */
 const TASK_CALLS = ["submit", "claim", "heartbeat", "result"];
 const SWEEP_BATCH_MS_MAX = 100;
-const WASM_GZIPPED_MAX = 400_000;
+const WASM_GZIPPED_MAX = 500_000;
 
 const byHistory = (rows, value) =>
   Object.fromEntries(Object.entries(rows).map(([tasks, measured]) => [tasks, value(measured)]));
