@@ -34,9 +34,9 @@ const PLANS = {
     open: 100_000,
     leases: 10_000,
     steps: [
-      { clients: 1, rounds: 2, calls: 10, tasks: 2 },
-      { clients: 8, rounds: 5, calls: 8, tasks: 2 },
-      { clients: 32, rounds: 2, calls: 2, tasks: 1 },
+      { clients: 1, rounds: 3, calls: 6, tasks: 1 },
+      { clients: 8, rounds: 6, calls: 6, tasks: 1 },
+      { clients: 32, rounds: 1, calls: 2, tasks: 1 },
     ],
     load_seconds_max: 100,
   },
