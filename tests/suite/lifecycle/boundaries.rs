@@ -189,6 +189,14 @@ fn an_accepted_wake_begins_the_count_again() {
     }
 }
 
+#[test]
+fn a_covered_task_is_woken_for_with_the_wake_that_covers_it_but_never_at_once() {
+    for (sent_at, next_wake_at) in [(NOW, NOW + 900_000), (NOW - 899_998, NOW + 2), (NOW - 900_000, NOW + 1)] {
+        let covered = after(&submitted(), &Event::WakeCoalesced { sent_at }, NOW).unwrap();
+        assert_eq!((covered.last_wake_at, covered.next_wake_at), (Some(sent_at), Some(next_wake_at)));
+    }
+}
+
 /// Whatever became of the wakes of before, they say nothing of the one that is called for now.
 #[test]
 fn a_task_that_comes_back_knows_nothing_of_earlier_wakes() {
