@@ -15,15 +15,15 @@ const RENEW: &str = "UPDATE tasks SET lease_expires_at = ?4";
 const CLAIM: &str = "lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)";
 const MOVE_ON: &str = "error = coalesce(?29, error)";
 const WAKE: &str = "UPDATE tasks SET state = ?4, next_wake_at";
-const NEXT_READY: &str = "WHERE lane = 'ready' AND lane_key = ?1 AND (deadline_at";
+const NEXT_READY: &str = "WHERE lane = 'ready' AND lane_key = +?1 AND (deadline_at";
 const BY_KEY: &str = "WHERE submitted_by = ?1 AND idempotency_key = ?2";
 const BY_REQUEST: &str = "FROM task_events WHERE request_key = ?1";
 const INSERT_EVENT: &str = "INSERT INTO task_events";
-const COUNT_WORKING: &str = "WHERE lane = 'held' AND lane_key = ?1 AND state = 'working' LIMIT ?2";
+const COUNT_WORKING: &str = "WHERE lane = 'held' AND lane_key = ?1 AND state = 'working' LIMIT +?2";
 const DELETE_CHAIN: &str = "DELETE FROM task_events WHERE seq IN";
 const OLD: &str = "SELECT id, completed_at, event_seq FROM tasks";
 const DELETE: &str = "DELETE FROM tasks WHERE id = ?1";
-const DUE: &str = "WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2";
+const DUE: &str = "WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT +?2";
 
 /// In the statement of the first text, the second becomes the third.
 type Change = (&'static str, &'static str, &'static str);
@@ -67,7 +67,7 @@ fn changes(fault: Fault) -> &'static [Change] {
             (INSERT_EVENT, "?7, ?8)", "nullif(?7, ?7), ?8)"),
         ],
         Fault::PriorityUnseen => &[(NEXT_READY, "ORDER BY rank, id", "ORDER BY id")],
-        Fault::AddressUnseen => &[(NEXT_READY, "lane_key = ?1", "?1 IS NOT NULL")],
+        Fault::AddressUnseen => &[(NEXT_READY, "lane_key = +?1", "?1 IS NOT NULL")],
         Fault::HeldUnbounded => &[(COUNT_WORKING, "lane_key = ?1", "lane_key = ?1 || '-'")],
         Fault::EventNumberReused => &[(DELETE_CHAIN, " AND seq < (SELECT max(seq) FROM task_events)", "")],
         Fault::PurgeTakesOpen => {
@@ -96,6 +96,19 @@ fn changed(sql: &'static str, fault: Fault) -> &'static str {
         CHANGED.with_borrow_mut(|all| all.insert(key, text));
         text
     })
+}
+
+/// The changes of every fault find their statement and their place in it; a fault that changes nothing is never caught.
+#[test]
+fn every_change_finds_its_statement() {
+    let statements = taskhub::store::statements();
+    for fault in Fault::ALL {
+        for (of, from, _) in changes(*fault) {
+            let found = statements.iter().any(|(_, sql)| sql.contains(of) && sql.contains(from));
+            assert!(found, "{fault:?} finds no statement with {of} and {from}");
+        }
+    }
+    assert!(statements.iter().any(|(_, sql)| sql.contains(DUE)));
 }
 
 /// Forgets what an earlier world read.
