@@ -1,8 +1,8 @@
 //! What the hub means by a task, and every rule about its life.
 //!
-//! Owns: ids, limits, settings, the transition table, leases, retry budget, secrets' formats, which addresses a webhook
-//! may have, and what a storage that fails means. Invariant: everything here is a pure function of its arguments. It refuses to know SQL, HTTP, the
-//! clock and randomness: `now` and `entropy` come in as arguments.
+//! Owns: ids, limits, settings, the transition table, leases, retry budget, the formats of secrets and tokens, scopes, which
+//! addresses a webhook may have, and what a storage that fails means. Invariant: everything here is a pure function of its
+//! arguments. It refuses to know SQL, HTTP, the clock and randomness: `now` and `entropy` come in as arguments.
 
 pub mod ids;
 pub mod lifecycle;

@@ -13,8 +13,8 @@ pub enum StorageFailure {
     Other,
 }
 
-/// Names of SQLite's result codes, which stand at the end of the runtime's messages. A write that the system refuses for a quota or
-/// for the size of the file is an I/O error to SQLite, and so is shared memory for which there is no room.
+/// Names of SQLite's result codes, which stand at the end of the runtime's messages. A write that the system refuses for a
+/// quota or for the size of the file is an I/O error to SQLite, and so is shared memory for which there is no room.
 const FULL: [&str; 3] = ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"];
 const READ_ONLY: [&str; 2] = ["SQLITE_READONLY", "SQLITE_PERM"];
 

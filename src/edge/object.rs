@@ -145,8 +145,8 @@ impl Object {
         self.handle(request, || signal.aborted()).await
     }
 
-    /// Calls the handler until it replies, reading the document that it asks for. A client that is gone is not served any more: it would claim a task and never
-    /// learn of it.
+    /// Calls the handler until it replies, reading the document that it asks for. A client that is gone is not served any
+    /// more: it would claim a task and never learn of it.
     async fn handle(self: &Rc<Self>, mut request: Request, is_gone: impl Fn() -> bool) -> Response {
         let mut spent = RowsUsed::default();
         for _ in 0..RESUMES_MAX {
