@@ -3,6 +3,9 @@
 //! Owns: the schema, its migrations, every statement, and the rows they return. Invariants: statements are static text,
 //! listed in `STATEMENTS`; every change of a task's state carries the expected state, attempt and lease in its WHERE; no
 //! hot path scans. It refuses to know why a state changes: `domain::lifecycle` decided that before.
+//!
+//! On a hot path, a parameter of a LIMIT, or of an equality beside a join or an ORDER BY, is written `+?1`: SQLite plans by the
+//! bound value of a plain one, and so would prepare the statement anew at every run.
 
 pub mod clients;
 pub mod database;
