@@ -183,6 +183,11 @@ pub fn list_executors(hub: &Hub<'_>) -> Result<Vec<ExecutorView>, DatabaseError>
     executors::all(hub.db, EXECUTORS_MAX)?.into_iter().map(|row| view(hub, row)).collect()
 }
 
+/// The names of all executors, in order.
+pub fn executor_names(hub: &Hub<'_>) -> Result<Vec<String>, DatabaseError> {
+    Ok(executors::all(hub.db, EXECUTORS_MAX)?.into_iter().map(|row| row.name).collect())
+}
+
 fn view(hub: &Hub<'_>, row: ExecutorRow) -> Result<ExecutorView, DatabaseError> {
     let own = Address::Executor(row.name.clone()).to_string();
     let mut ready = 0;

@@ -49,7 +49,7 @@ pub use clients::{
 pub use defer::{Defer, Deferred, defer};
 pub use executors::{
     CreateExecutor, CreatedExecutor, ExecutorRejected, ExecutorView, authenticate, create_executor, delete_executor,
-    executor_at_work, list_executors, rotate_key,
+    executor_at_work, executor_names, list_executors, rotate_key,
 };
 pub use grants::{
     Consent, ConsentRejected, Exchange, Granted, TokenRejected, Tokens, consent, exchange, give_back, granted,

@@ -6,6 +6,7 @@
 
 use serde_json::json;
 
+use super::executors::executor_names;
 use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::WAKES_PER_ROUND_MAX;
@@ -247,9 +248,7 @@ impl From<DatabaseError> for WakeRejected {
 pub fn wake_executor(hub: &Hub<'_>, name: &str, task_id: Option<&str>) -> Result<Woken, WakeRejected> {
     hub.command(|effects| {
         let Some(executor) = executors::by_name(hub.db, name)? else {
-            let all = executors::all(hub.db, crate::domain::limits::EXECUTORS_MAX)?;
-            let executors = all.into_iter().map(|executor| executor.name).collect();
-            return Err(WakeRejected::ExecutorNotFound { executors });
+            return Err(WakeRejected::ExecutorNotFound { executors: executor_names(hub)? });
         };
         if let Some(id) = task_id {
             make_ready(hub, effects, &executor, id)?;

@@ -75,11 +75,16 @@ impl Page<'_> {
     }
 
     fn show(&self, status: u16, entered: &Entered, notice: Option<Notice>) -> Response {
-        let executors = match hub::list_executors(self.hub) {
+        // Anybody may look at this page, so it reads no more than it shows.
+        let executors = if page::offered(&self.asked).names(Scope::TasksExecute) {
+            hub::executor_names(self.hub)
+        } else {
+            Ok(Vec::new())
+        };
+        let executors = match executors {
             Ok(executors) => executors,
             Err(error) => return told(&Trouble::Storage(error.failure())),
         };
-        let executors: Vec<String> = executors.into_iter().map(|executor| executor.row.name).collect();
         let cookie = self.cookie().map_or_else(|| self.hub.random_text::<COOKIE_BYTES>(), str::to_owned);
         let expires_at = self.hub.now() + CONSENT_PAGE_MS;
         let token = format!("{expires_at}.{}", self.form_mac(&cookie, expires_at));

@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { startHub } from "./harness/hub.mjs";
 import { addTasks, EMPTY_CLAIM_READ_MAX, measure, TASK_READ_MAX, TASK_WRITTEN_MAX } from "./harness/measure.mjs";
+import { OAuthClient } from "./harness/oauth.mjs";
 import { until } from "./harness/until.mjs";
 
 const LITTLE = 10;
@@ -45,6 +46,24 @@ test("an empty claim that waits costs the same as one that does not", async (t) 
   assert.equal(waited.status, 204);
   assert.equal(waited.headers.get("x-rows-written"), "0");
   assert.ok(Number(waited.headers.get("x-rows-read")) <= 20);
+});
+
+test("a stranger's look at the consent page reads no more than the page shows", async (t) => {
+  const hub = await startHub(t);
+  const bots = ["bot-1", "bot-2", "bot-3"];
+  for (const name of bots) await hub.executor(name);
+  for (const name of bots) for (let task = 0; task < 10; task += 1) await hub.submit({ executor: name });
+  const client = await OAuthClient.register(hub);
+  for (const [scope, readMax] of [
+    ["tasks:read tasks:write", 5],
+    ["tasks:read tasks:execute", 5 + bots.length],
+  ]) {
+    const page = await fetch(client.authorizeUrl({ scope }));
+    assert.equal(page.status, 200);
+    assert.equal((await page.text()).includes("bot-1"), scope.includes("execute"));
+    assert.equal(page.headers.get("x-rows-written"), "0");
+    assert.ok(Number(page.headers.get("x-rows-read")) <= readMax, `${scope}: ${page.headers.get("x-rows-read")}`);
+  }
 });
 
 test("credentials that cannot be right never reach the object", async (t) => {
