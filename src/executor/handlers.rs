@@ -68,16 +68,6 @@ fn token(request: &Request, in_body: Option<String>) -> Result<String, Problem> 
     })
 }
 
-/// A question blocks the attempt, and nobody can answer an empty one.
-fn refuse_blank_question(question: Option<&str>) -> Result<(), Problem> {
-    match question {
-        Some(text) if text.trim().is_empty() => {
-            Err(bad_request("question is empty: leave it out if you ask nothing, or say what you need to know."))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What a call brought, without the token: evidence must not hold a credential.
 fn brought(body: &Json) -> Json {
     let mut brought = body.clone();
@@ -92,7 +82,6 @@ fn heartbeat(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result
     let raw = body::json(request)?;
     let body: HeartbeatBody = body::typed(&raw)?;
     let claim_token = token(request, body.claim_token)?;
-    refuse_blank_question(body.question.as_deref())?;
     if body.question.is_some() && body.state == Some(BeatState::Working) {
         return Err(bad_request("question: a working attempt asks nothing; send state \"input-required\" with it."));
     }
@@ -138,7 +127,6 @@ fn result(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Js
             "error and retryable belong to status \"failed\"; leave them out, or send that status.",
         ));
     }
-    refuse_blank_question(body.question.as_deref())?;
     if body.status != ResultStatus::Blocked && body.question.is_some() {
         return Err(bad_request("question belongs to status \"blocked\"; leave it out, or send that status."));
     }

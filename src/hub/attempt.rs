@@ -6,7 +6,9 @@ use serde_json::{Value as Json, json};
 use super::{Effects, Hub};
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, Fence, Refused, Rules, step};
-use crate::domain::limits::{EVENTS_READ_MAX, LATE_EVENTS_MAX, LATE_EVIDENCE_BYTES_MAX, LATE_HEARTBEAT_EVENTS_MAX};
+use crate::domain::limits::{
+    EVENTS_READ_MAX, LATE_EVENTS_MAX, LATE_EVIDENCE_BYTES_MAX, LATE_HEARTBEAT_EVENTS_MAX, MESSAGE_CHARS_MAX,
+};
 use crate::domain::secret;
 use crate::domain::task::{Life, State};
 use crate::domain::text::cut_bytes;
@@ -268,6 +270,18 @@ pub(super) fn check_chars(field: &'static str, text: Option<&str>, chars_max: us
         Some(text) if text.chars().nth(chars_max).is_some() => Err(AttemptRejected::Invalid {
             field,
             detail: format!("It has more than {chars_max} characters; shorten it and send the call again."),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a question that is too long, and one that nobody can answer because it asks nothing: it would block the attempt.
+pub(super) fn check_question(question: Option<&str>) -> Result<(), AttemptRejected> {
+    check_chars("question", question, MESSAGE_CHARS_MAX)?;
+    match question {
+        Some(text) if text.trim().is_empty() => Err(AttemptRejected::Invalid {
+            field: "question",
+            detail: "It is empty; leave it out if you ask nothing, or say what you need to know.".to_owned(),
         }),
         _ => Ok(()),
     }

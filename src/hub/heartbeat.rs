@@ -6,7 +6,7 @@ use super::attempt::{self, AttemptCall, AttemptRejected, Change};
 use super::query::{Message, messages_after_claim};
 use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
-use crate::domain::limits::{CHECKPOINT_BYTES_MAX, MESSAGE_CHARS_MAX, NOTE_CHARS_MAX};
+use crate::domain::limits::{CHECKPOINT_BYTES_MAX, NOTE_CHARS_MAX};
 use crate::domain::task::{Life, State, WaitingOn};
 use crate::store::database::DatabaseError;
 use crate::store::events::Kind;
@@ -41,7 +41,7 @@ pub struct Beat {
 /// Renews the lease, or reports that the attempt waits for a person.
 pub fn heartbeat(hub: &Hub<'_>, call: &AttemptCall<'_>, input: &Heartbeat) -> Result<Beat, AttemptRejected> {
     attempt::check_chars("note", input.note.as_deref(), NOTE_CHARS_MAX)?;
-    attempt::check_chars("question", input.question.as_deref(), MESSAGE_CHARS_MAX)?;
+    attempt::check_question(input.question.as_deref())?;
     attempt::check_json("checkpoint", input.checkpoint.as_ref(), CHECKPOINT_BYTES_MAX)?;
     if input.progress.is_some_and(|progress| !(0.0..=1.0).contains(&progress)) {
         let detail = "It must be a number from 0 to 1.".to_owned();

@@ -6,7 +6,7 @@ use super::Hub;
 use super::attempt::{self, AttemptCall, AttemptRejected, Change};
 use super::heartbeat;
 use crate::domain::lifecycle::Event;
-use crate::domain::limits::{ERROR_CHARS_MAX, EXTERNAL_ACTIONS_BYTES_MAX, MESSAGE_CHARS_MAX};
+use crate::domain::limits::{ERROR_CHARS_MAX, EXTERNAL_ACTIONS_BYTES_MAX};
 use crate::domain::secret;
 use crate::domain::task::{Life, State};
 use crate::store::events::Kind;
@@ -105,5 +105,5 @@ fn check(hub: &Hub<'_>, input: &Report) -> Result<(), AttemptRejected> {
     attempt::check_json("data", input.data.as_ref(), result_bytes_max)?;
     attempt::check_json("external_actions", input.external_actions.as_ref(), EXTERNAL_ACTIONS_BYTES_MAX)?;
     attempt::check_chars("error", input.error.as_deref(), ERROR_CHARS_MAX)?;
-    attempt::check_chars("question", input.question.as_deref(), MESSAGE_CHARS_MAX)
+    attempt::check_question(input.question.as_deref())
 }

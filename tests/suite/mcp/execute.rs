@@ -221,3 +221,19 @@ fn an_executor_that_was_deleted_works_no_more() {
     let refused = call(&world, &bearer, Tool::ClaimTask, json!({ "request_id": "one" })).unwrap_err();
     assert!(refused.starts_with("executor_not_found"), "{refused}");
 }
+
+/// A question that asks nothing would block the attempt, and nobody could answer it.
+#[test]
+fn a_question_that_asks_nothing_blocks_nobody() {
+    let (world, bearer) = at_work();
+    let id = submit(&world, json!({}));
+    let claimed = call(&world, &bearer, Tool::ClaimTask, json!({ "request_id": "one" })).unwrap();
+    let own = json!({ "task_id": id, "claim_token": claimed["claim_token"], "question": " \n" });
+    let mut blocked = own.clone();
+    blocked["status"] = json!("blocked");
+    for (tool, arguments) in [(Tool::HeartbeatTask, own), (Tool::FinishTask, blocked)] {
+        let refused = call(&world, &bearer, tool, arguments).unwrap_err();
+        assert!(refused.contains("question: It is empty"), "{refused}");
+    }
+    assert_eq!(state(&world, &id)["state"], "working");
+}
