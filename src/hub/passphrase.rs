@@ -4,7 +4,7 @@
 //! it, until the owner sets another `OWNER_PASSPHRASE`, which is the way back in for one who forgot.
 //!
 //! Invariants: only the slow hash is stored; wrong ones are limited by address and in total, and an address from which the
-//! owner approved something before is held to its own attempts only. `OWNER_TOKEN` signs in as well and is not limited:
+//! owner approved something before is held to its own tries only. `OWNER_TOKEN` signs in as well and is not limited:
 //! it is long enough that guessing is hopeless.
 
 use super::throttle::{self, Throttle};
@@ -13,7 +13,6 @@ use crate::domain::passphrase::{ROUNDS, hashed, is_right};
 use crate::domain::secret::{equal, short_mac};
 use crate::domain::settings::check_passphrase;
 use crate::store::database::DatabaseError;
-use crate::store::grants as rows;
 use crate::store::owner::{self, PassphraseRow};
 
 /// What became of a try to sign in.
@@ -55,8 +54,7 @@ pub fn sign_in(hub: &Hub<'_>, typed: &str, address: &str) -> Result<SignIn, Data
     if hub.settings.owner_token.as_ref().is_some_and(|token| equal(typed.trim(), token)) {
         return Ok(SignIn::Right);
     }
-    let is_trusted = rows::is_approved_from(hub.db, address)?;
-    if let Some(retry_after_seconds) = throttle::barred(hub, Throttle::Passphrase, address, is_trusted)? {
+    if let Some(retry_after_seconds) = throttle::barred(hub, Throttle::Passphrase, address)? {
         return Ok(SignIn::Limited { retry_after_seconds });
     }
     let Some(stored) = current(hub)? else { return Ok(SignIn::NotSet) };

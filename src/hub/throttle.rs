@@ -55,15 +55,11 @@ impl Throttle {
     }
 }
 
-/// For how many seconds an address may not try again; `None`: it may. A trusted address is held to its own tries only,
-/// whatever goes on elsewhere.
-pub(super) fn barred(
-    hub: &Hub<'_>,
-    what: Throttle,
-    address: &str,
-    is_trusted: bool,
-) -> Result<Option<u32>, DatabaseError> {
+/// For how many seconds an address may not try again; `None`: it may. One from which the owner approved something before is
+/// held to its own tries only: strangers cannot use up what it has.
+pub(super) fn barred(hub: &Hub<'_>, what: Throttle, address: &str) -> Result<Option<u32>, DatabaseError> {
     let bounds = what.bounds();
+    let is_trusted = grants::is_approved_from(hub.db, address)?;
     let mut until = None;
     for (counted, max) in [(address, bounds.of_address), (EVERYWHERE, bounds.of_all)] {
         if counted == EVERYWHERE && is_trusted {
@@ -112,10 +108,9 @@ pub(super) fn purge(hub: &Hub<'_>) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Takes one try of a kind whose every try counts, or says for how many seconds there is none left. Where the owner approved
-/// something before, strangers cannot use it up.
+/// Takes one try of a kind whose every try counts, or says for how many seconds there is none left.
 pub fn take_try(hub: &Hub<'_>, what: Throttle, address: &str) -> Result<Option<u32>, DatabaseError> {
-    let barred = barred(hub, what, address, grants::is_approved_from(hub.db, address)?)?;
+    let barred = barred(hub, what, address)?;
     if barred.is_none() {
         hub.command(|_| count(hub, what, address))?;
     }

@@ -19,7 +19,7 @@ use crate::executor::refusals;
 use crate::executor::wire::{BeatState, ResultStatus, heartbeat_every_seconds};
 use crate::http::message::{Topic, Wait};
 use crate::http::problem::Problem;
-use crate::hub::{self, AttemptCall, Claim, Defer, Heartbeat, Report};
+use crate::hub::{self, AttemptCall, AttemptRejected, Claim, ClaimRejected, Defer, Heartbeat, Report};
 use crate::mcp::answer::{Given, ToolError, given};
 use crate::mcp::dispatch::Caller;
 use crate::mcp::moment::Moment;
@@ -154,6 +154,10 @@ pub(super) use abouts::{about_claim, about_defer, about_finish, about_heartbeat}
 const AFTER_THE_END: &str =
     "The attempt is over: forget its claim_token. Call claim_task with a new request_id for the next task.";
 
+const ASKED: &str = "A person has been asked. Go on calling heartbeat_task with state input-required until messages holds the answer; \
+                     without that state it withdraws the question and goes on working. Or stop: the task is handed out again when \
+                     it is answered.";
+
 /// The executor that this token works as.
 fn executor(caller: &Caller<'_>) -> Result<ExecutorRow, ToolError> {
     let name = caller.principal.executor.as_deref().unwrap_or_default();
@@ -164,8 +168,29 @@ fn executor(caller: &Caller<'_>) -> Result<ExecutorRow, ToolError> {
     })
 }
 
+impl From<AttemptRejected> for ToolError {
+    fn from(rejected: AttemptRejected) -> Self {
+        refused(refusals::attempt(&rejected))
+    }
+}
+
+impl From<ClaimRejected> for ToolError {
+    fn from(rejected: ClaimRejected) -> Self {
+        refused(refusals::claim(&rejected))
+    }
+}
+
 fn refused(problem: Problem) -> ToolError {
     ToolError::new(problem.code, problem.detail)
+}
+
+/// What to do after a heartbeat or a result that left the task in this state.
+fn next(state: State) -> &'static str {
+    match state {
+        State::Working => "Go on working, and call heartbeat_task again in time.",
+        State::InputRequired => ASKED,
+        _ => AFTER_THE_END,
+    }
 }
 
 /// What a call brought, without the token: evidence must not hold a credential.
@@ -180,7 +205,7 @@ fn brought<T: Serialize>(input: &T) -> Json {
 pub(super) fn claim(caller: &Caller<'_>, input: ClaimInput) -> Result<Given, ToolError> {
     let executor = executor(caller)?;
     let request = Claim { request_id: Some(input.request_id), queues: input.queues };
-    let found = hub::claim(caller.hub, &executor, &request).map_err(|rejected| refused(refusals::claim(&rejected)))?;
+    let found = hub::claim(caller.hub, &executor, &request)?;
     if let Some(found) = found {
         return match input.part {
             Some(part) => given(&claimed::paged(&found, caller.hub, part, input.offset.unwrap_or_default())?),
@@ -194,7 +219,7 @@ pub(super) fn claim(caller: &Caller<'_>, input: ClaimInput) -> Result<Given, Too
     if until <= caller.hub.now() || !caller.may_wait {
         return given(&Claimed::nothing());
     }
-    let addresses = hub::addresses(&executor, &request).map_err(|rejected| refused(refusals::claim(&rejected)))?;
+    let addresses = hub::addresses(&executor, &request)?;
     Ok(Given::Wait(Wait { until, on: Topic::Ready(addresses), since: 0 }))
 }
 
@@ -218,13 +243,13 @@ pub(super) fn heartbeat(caller: &Caller<'_>, input: HeartbeatInput) -> Result<Gi
         checkpoint: input.checkpoint,
         question: input.question,
     };
-    let beat = hub::heartbeat(caller.hub, &call, &beat).map_err(|rejected| refused(refusals::attempt(&rejected)))?;
+    let beat = hub::heartbeat(caller.hub, &call, &beat)?;
     given(&HeartbeatOutput {
         state: beat.state.as_str(),
         lease_expires_at: beat.lease_expires_at.map(Moment),
         heartbeat_every_seconds: heartbeat_every_seconds(caller.hub.settings()),
         messages: beat.messages.iter().map(claimed::Message::from).collect(),
-        next: refusals::after_beat(beat.state).to_owned(),
+        next: next(beat.state).to_owned(),
     })
 }
 
@@ -257,14 +282,9 @@ pub(super) fn finish(caller: &Caller<'_>, input: FinishInput) -> Result<Given, T
         external_actions: input.external_actions.map(|actions| json!(actions)),
         question: input.question,
     };
-    let ended = hub::report(caller.hub, &call, &report).map_err(|rejected| refused(refusals::attempt(&rejected)))?;
-    let next = if ended.state == State::InputRequired {
-        refusals::after_beat(ended.state).replace("heartbeats", "heartbeat_task")
-    } else {
-        AFTER_THE_END.to_owned()
-    };
+    let ended = hub::report(caller.hub, &call, &report)?;
     let (state, again_at) = (ended.state.as_str(), ended.retry_at.map(Moment));
-    given(&EndOutput { task_id: input.task_id, state, again_at, next })
+    given(&EndOutput { task_id: input.task_id, state, again_at, next: next(ended.state).to_owned() })
 }
 
 pub(super) fn defer(caller: &Caller<'_>, input: DeferInput) -> Result<Given, ToolError> {
@@ -278,7 +298,7 @@ pub(super) fn defer(caller: &Caller<'_>, input: DeferInput) -> Result<Given, Too
         brought: &brought,
     };
     let defer = Defer { seconds: input.seconds, note: input.note, checkpoint: input.checkpoint };
-    let deferred = hub::defer(caller.hub, &call, &defer).map_err(|rejected| refused(refusals::attempt(&rejected)))?;
+    let deferred = hub::defer(caller.hub, &call, &defer)?;
     let (state, again_at) = (State::Waiting.as_str(), Some(Moment(deferred.visible_at)));
-    given(&EndOutput { task_id: input.task_id, state, again_at, next: AFTER_THE_END.to_owned() })
+    given(&EndOutput { task_id: input.task_id, state, again_at, next: next(State::Waiting).to_owned() })
 }
