@@ -15,6 +15,7 @@ pub mod grants;
 #[cfg(feature = "test-hooks")]
 pub mod history;
 pub mod migrate;
+pub mod outbox;
 pub mod owner;
 mod row;
 pub mod tasks;
@@ -27,6 +28,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         executors::STATEMENTS,
         clients::STATEMENTS,
         grants::STATEMENTS,
+        outbox::STATEMENTS,
         owner::STATEMENTS,
         migrate::STATEMENTS,
     ]

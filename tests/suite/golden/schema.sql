@@ -22,7 +22,7 @@ CREATE TABLE executors (
   last_claim_at INTEGER,
   last_wake_at INTEGER,
   last_wake_status TEXT
-) STRICT, WITHOUT ROWID;
+, last_seen_at INTEGER, version TEXT, capabilities TEXT, paused_at INTEGER, disabled_at INTEGER, approval TEXT NOT NULL DEFAULT 'never' CHECK (approval IN ('never', 'always')), max_tasks_per_day INTEGER CHECK (max_tasks_per_day >= 1), day INTEGER, day_claims INTEGER NOT NULL DEFAULT 0 CHECK (day_claims >= 0), silence_told_at INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE TABLE oauth_clients (
   id TEXT PRIMARY KEY,
@@ -57,6 +57,23 @@ CREATE TABLE oauth_grants (
   CHECK ((exchanged_at IS NULL) = (rotated_at IS NULL)),
   CHECK ((exchanged_at IS NULL) = (generation = 0)),
   CHECK ((revoked_at IS NULL) = (revoked_because IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outbox (
+  state TEXT NOT NULL CHECK (state IN ('due', 'told', 'dead')),
+  next_at INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('wake', 'notice', 'callback')),
+  subject TEXT NOT NULL,
+  task_id TEXT,
+  wake_round INTEGER,
+  count INTEGER NOT NULL DEFAULT 1 CHECK (count >= 1),
+  attempts INTEGER NOT NULL CHECK (attempts >= 0),
+  last_status TEXT,
+  created_at INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (state, next_at, id),
+  CHECK (state <> 'told' OR kind = 'notice')
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE owner_passphrase (
@@ -146,7 +163,7 @@ CREATE TABLE tasks (
   context TEXT,
   instructions TEXT NOT NULL,
   result TEXT,
-  data TEXT,
+  data TEXT, notify TEXT, callback_url TEXT, not_before INTEGER,
 
   CHECK ((executor IS NULL) <> (queue IS NULL)),
   CHECK (lane IS CASE
@@ -180,6 +197,8 @@ CREATE INDEX oauth_grants_origin ON oauth_grants (approved_from);
 
 CREATE INDEX oauth_grants_replayed ON oauth_grants (revoked_at)
   WHERE revoked_because IN ('code_replayed', 'refresh_replayed');
+
+CREATE INDEX outbox_notices ON outbox (subject) WHERE kind = 'notice';
 
 CREATE INDEX queue_executors_executor ON queue_executors (executor);
 
