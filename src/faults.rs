@@ -63,7 +63,7 @@ faults! {
     HeldUnbounded: "`max_concurrent` is ignored",
     CoalesceOneMore: "a wake covers others for one millisecond too long",
     RefusedWakeCovers: "a wake that was refused covers others",
-    LostWakeForgotten: "a wake whose outcome nobody records is not sent again",
+    LostMessageForgotten: "a message whose outcome nobody records is not sent again",
     EventNumberReused: "the purge deletes the newest event, so that its number is used again",
     PurgeTakesOpen: "the purge deletes open tasks",
     AlarmNotSet: "the alarm is not set again",

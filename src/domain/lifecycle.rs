@@ -346,12 +346,13 @@ fn spend(life: Life, jitter: u8, rules: &Rules<'_>) -> Life {
     }
 }
 
-/// The wake is on its way: if nobody records its outcome by `next_wake_at`, it is taken for lost and sent again.
+/// The wake is on its way. The outbox sends it again if nobody records its outcome; should that come to nothing as well, the
+/// task is woken for anew as if it had been accepted.
 fn wake_sent(life: Life, rules: &Rules<'_>) -> Life {
-    let lost_at = rules.now + rules.settings.wake_timeout_ms + super::limits::WAKE_RECORD_GRACE_MS;
+    let on_its_way_ms = rules.settings.wake_timeout_ms + super::limits::SEND_RECORD_GRACE_MS;
     let wake_attempts = life.wake_attempts + 1;
     Life {
-        next_wake_at: Some(lost_at).filter(|_| !faults::is_on(Fault::LostWakeForgotten)),
+        next_wake_at: Some(rules.now + rules.settings.rewake_after_ms.max(on_its_way_ms)),
         wake_attempts,
         last_wake_at: Some(rules.now),
         last_wake_status: Some(WakeStatus::Sent),

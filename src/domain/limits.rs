@@ -52,8 +52,16 @@ pub const TASK_WAIT_SECONDS_MAX: u32 = 50;
 pub const DEFER_SECONDS_MAX: u32 = 604_800;
 /// Furthest `not_before` or deadline from now, in seconds (one year).
 pub const HORIZON_SECONDS_MAX: i64 = 31_536_000;
-/// How long a wake that nobody has recorded counts as being on its way, beyond the time-out of its request.
-pub const WAKE_RECORD_GRACE_MS: i64 = 5_000;
+/// How long whoever sends a message has to begin and to record it, beyond the time-out of its request.
+pub const SEND_RECORD_GRACE_MS: i64 = 5_000;
+/// Tries of a message before it is given up.
+pub const SENDS_MAX: u32 = 8;
+/// Messages that one batch makes ready to be sent.
+pub const DISPATCH_BATCH_MAX: usize = 10;
+/// Longest time for which a receiver may ask to be left alone, in milliseconds (one hour).
+pub const RETRY_AFTER_MS_MAX: i64 = 3_600_000;
+/// Most messages of the outbox in one list.
+pub const OUTBOX_READ_MAX: usize = 50;
 /// How long a released task waits before its executor is woken again, so that a wake and a release cannot chase each other.
 pub const RELEASE_REWAKE_MS: i64 = 60_000;
 /// Longest wake body that an owner may configure, in bytes.

@@ -4,7 +4,7 @@
 //! refused as junk with the hub's secret alone, without a look at the database.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -93,4 +93,9 @@ pub fn attempt_of_token(token: &str) -> Option<u32> {
     let (attempt, mac) = token.strip_prefix("clm_")?.split_once('.')?;
     let well_formed = mac.len() == 22 && mac.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     well_formed.then(|| attempt.parse().ok()).flatten()
+}
+
+/// The secret with which callbacks are signed: `whsec_` and 32 bytes in base64 (Standard Webhooks). It follows from the hub's.
+pub fn callback_secret(secret: &str) -> String {
+    format!("whsec_{}", STANDARD.encode(mac(secret, "callback-signature", &[])))
 }

@@ -38,6 +38,10 @@ const AGAIN_MS: i64 = 1_000;
 /// Finished tasks are looked through this often, in milliseconds.
 const PURGE_EVERY_MS: i64 = 3_600_000;
 
+/// What is purged in one step each, beside the tasks.
+const PURGES: [(&str, fn(&hub::Hub<'_>) -> Result<(), DatabaseError>); 2] =
+    [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox)];
+
 thread_local! {
     /// When a lost alarm was last mended. Outlives the object, which that may end.
     static MENDED_AT: Cell<i64> = const { Cell::new(0) };
@@ -227,6 +231,7 @@ async fn sweep_all(object: &Rc<Object>) -> Result<Option<i64>, SweepFailed> {
         }
         Delay::from(Duration::ZERO).await;
     }
+    dispatch_all(object).await?;
     let now = clock();
     if now - object.alarm.purged_at.get() >= PURGE_EVERY_MS {
         purge_all(object).await;
@@ -241,6 +246,29 @@ async fn sweep_all(object: &Rc<Object>) -> Result<Option<i64>, SweepFailed> {
             Err(SweepFailed)
         }
         Err(Panicked) => Err(SweepFailed),
+    }
+}
+
+/// Makes ready what the outbox owes, as far as there is room for it on its way. What there is no room for stays due.
+async fn dispatch_all(object: &Rc<Object>) -> Result<(), SweepFailed> {
+    loop {
+        let room = object.dispatcher.room();
+        match object.run(clock(), |hub| hub::dispatch(hub, room)) {
+            Ok(Ok(dispatched)) => {
+                for (message, error) in &dispatched.trouble {
+                    console_error!("{message} could not be made ready: {error}");
+                }
+                if !dispatched.more {
+                    return Ok(());
+                }
+            }
+            Ok(Err(error)) => {
+                console_error!("the outbox cannot be read: {error}");
+                return Err(SweepFailed);
+            }
+            Err(Panicked) => return Err(SweepFailed),
+        }
+        Delay::from(Duration::ZERO).await;
     }
 }
 
@@ -272,10 +300,12 @@ fn sweep_batch(object: &Rc<Object>) -> Result<bool, SweepFailed> {
 /// from the ones behind them. What one sweep leaves, the next goes on with. A failure is only logged: the next time will do.
 async fn purge_all(object: &Rc<Object>) {
     let purged_before = object.alarm.purged_at.replace(clock());
-    match object.run(clock(), hub::purge_sign_in) {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => console_error!("purging clients and grants failed: {error}"),
-        Err(Panicked) => console_error!("purging clients and grants panicked"),
+    for (what, purge) in PURGES {
+        match object.run(clock(), purge) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => console_error!("purging {what} failed: {error}"),
+            Err(Panicked) => console_error!("purging {what} panicked"),
+        }
     }
     for _ in 0..PURGE_BATCHES_MAX {
         let after = object.alarm.purged_to.borrow().clone();

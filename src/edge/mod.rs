@@ -1,7 +1,7 @@
 //! The only place that names `worker`: everything between Cloudflare's runtime and the hub.
 //!
 //! Owns: the Worker's two events (`entry`), the Durable Object (`object`) with its alarm (`alarm`) and the calls that wait
-//! in it (`waiting`), the database over its SQLite (`database`), sending (`outbound`), and the way in and out of the
+//! in it (`waiting`), the database over its SQLite (`database`), sending (`dispatch` and `outbound`), and the way in and out of the
 //! runtime's values (`convert`, `config`, and `glue` with its JavaScript).
 //!
 //! Invariants: a panic anywhere is caught and answered (`guarded`), never left to the runtime; every call of the object and
@@ -12,6 +12,7 @@ mod alarm;
 mod config;
 mod convert;
 mod database;
+mod dispatch;
 mod entry;
 mod glue;
 mod object;

@@ -1,31 +1,29 @@
 //! The Durable Object: one hub, one database, one alarm.
 //!
 //! A request is handled in one turn of the event loop: the command commits, the alarm is moved if the command calls for
-//! it, those who wait are woken, and wakes are on their way; only then is anything awaited. The answer does not wait for the
-//! wakes.
+//! it, those who wait are woken, and messages are on their way; only then is anything awaited. The answer does not wait for
+//! the messages.
 
 use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-use futures_util::{StreamExt as _, stream};
 use worker::{DurableObject, Env, State, console_error, durable_object};
 
 use super::alarm::{self, Alarm};
 use super::database::ObjectDatabase;
-use super::outbound::{self, Sent};
+use super::dispatch::{self, Dispatcher};
+use super::outbound;
 use super::waiting::Waiting;
 use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, guarded, guarded_now, problems};
 use crate::domain::settings::{SettingError, Settings};
 use crate::http::message::{Fetched, Outcome, Request, Response};
 use crate::http::route::{Access, Route};
 use crate::http::router;
-use crate::hub::{Effects, Hub, Presence, WakeOrder, WakeOutcome, record_wake};
+use crate::hub::{Effects, Hub, Presence};
 use crate::store::database::{Database as _, RowsUsed};
 use crate::store::migrate::migrate;
 
-/// Wakes of one command that are sent at the same time.
-const SENDS_AT_A_TIME: usize = 4;
 /// Times that one call may be resumed; far more than any call needs.
 const RESUMES_MAX: usize = 1_000;
 /// Status of an answer that nobody will read, as proxies log it.
@@ -80,9 +78,10 @@ pub struct Object {
     settings: Rc<Settings>,
     presence: Presence,
     waiting: Rc<Waiting>,
+    pub(super) dispatcher: Dispatcher,
     /// Whether the database can be used; unknown before the first event.
     opened: RefCell<Option<Result<(), Unusable>>>,
-    /// Where the hub was last reached, for wakes that the alarm sends.
+    /// Where the hub was last reached, for messages that the alarm sends.
     origin: RefCell<String>,
 }
 
@@ -95,6 +94,7 @@ impl Object {
             settings,
             presence: Presence::default(),
             waiting: Rc::default(),
+            dispatcher: Dispatcher::default(),
             opened: RefCell::default(),
             origin: RefCell::default(),
         }
@@ -217,36 +217,14 @@ impl Object {
     }
 
     fn set_going(self: &Rc<Self>, effects: Effects) {
-        let Effects { changed, ready, wakes } = effects;
+        let Effects { changed, ready, outbox } = effects;
         self.waiting.wake(&changed, &ready);
         #[cfg(feature = "test-hooks")]
         if super::test_routes::scripted_now().is_some() {
             return;
         }
-        if !wakes.is_empty() {
-            let object = Rc::clone(self);
-            self.state.wait_until(object.send(wakes));
-        }
-    }
-
-    /// Sends wakes and records what became of each. One that is never recorded, because the object dies, is due again
-    /// after its time-out.
-    async fn send(self: Rc<Self>, wakes: Vec<WakeOrder>) {
-        stream::iter(&wakes).for_each_concurrent(SENDS_AT_A_TIME, |order| self.send_one(order)).await;
-    }
-
-    async fn send_one(self: &Rc<Self>, order: &WakeOrder) {
-        let outcome = match guarded(outbound::send(&order.request)).await {
-            Ok(Sent::Status(200..=299)) => WakeOutcome::Accepted,
-            Ok(Sent::Status(status)) => WakeOutcome::Rejected(format!("answered {status}")),
-            Ok(Sent::NoAnswer) => WakeOutcome::Unknown,
-            Ok(Sent::Failed(reason)) => WakeOutcome::Rejected(reason),
-            Err(Panicked) => WakeOutcome::Rejected("sending it panicked".to_owned()),
-        };
-        match self.run(clock(), |hub| record_wake(hub, order, &outcome)) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => console_error!("a wake of {} was not recorded: {error}", order.executor),
-            Err(Panicked) => console_error!("recording a wake of {} panicked", order.executor),
+        if !outbox.is_empty() {
+            dispatch::send(self, outbox);
         }
     }
 }

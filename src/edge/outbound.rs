@@ -8,7 +8,7 @@ use wasm_bindgen::JsValue;
 use worker::web_sys::{self, RequestRedirect};
 use worker::{AbortController, AbortSignal, Headers, console_error};
 
-use super::within;
+use super::{clock, within};
 use crate::http::message::{Fetch, Fetched};
 use crate::outbound::OutboundRequest;
 
@@ -20,8 +20,13 @@ const READ_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// How a request ended, as far as the sender can know.
 pub enum Sent {
-    /// An answer came, with this status.
-    Status(u16),
+    /// An answer came.
+    Status {
+        /// Its status.
+        code: u16,
+        /// How long the receiver asks to be left alone (`Retry-After`), in milliseconds.
+        retry_after_ms: Option<i64>,
+    },
     /// No answer in time: it may have arrived or not.
     NoAnswer,
     /// It did not get there.
@@ -46,9 +51,21 @@ pub async fn send(request: &OutboundRequest) -> Sent {
         Some(Err(error)) => Sent::Failed(error.to_string()),
         Some(Ok(mut answer)) => {
             let _ = within(READ_TIME_MAX, read_little(&mut answer)).await;
-            Sent::Status(answer.status_code())
+            Sent::Status { code: answer.status_code(), retry_after_ms: retry_after_ms(&answer) }
         }
     }
+}
+
+/// `Retry-After` is a number of seconds or a date.
+#[expect(clippy::cast_possible_truncation, reason = "a date in milliseconds is far below 2^53")]
+fn retry_after_ms(answer: &worker::Response) -> Option<i64> {
+    let text = answer.headers().get("retry-after").ok().flatten()?;
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Some(i64::from(seconds) * 1000);
+    }
+    let at = js_sys::Date::parse(text);
+    at.is_finite().then(|| (at as i64 - clock()).max(0))
 }
 
 /// Reads a document. Redirects are not followed, and what is no JSON, too long or too slow is given up.

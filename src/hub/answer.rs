@@ -74,7 +74,7 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
         let rules = hub.rules(consumers.any_is_sent());
         let not_asked = |_| AnswerRejected::NotAsked { state: task.life.state };
         let next = step(&task.life, &Event::Answered, &rules).map_err(not_asked)?;
-        let (next, orders) = wakes::plan(hub, &task.id, next, &consumers)?;
+        let (next, wakes_owed) = wakes::plan(hub, &task.id, next, &consumers)?;
         let actor = format!("submitter:{}", input.submitter);
         let seq = hub.record(
             &task,
@@ -84,10 +84,10 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
             json!({ "text": input.text, "state": next.state.as_str(), "note": task.note }),
         )?;
         let due_at = next.due_at(hub.settings.lease_ms);
-        if !tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))? {
+        if tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))?.is_none() {
             return Err(DatabaseError::Refused("the store refused an answer".to_owned()).into());
         }
-        effects.wakes.extend(orders);
+        wakes::post(hub, effects, wakes_owed)?;
         effects.task_changed(&task.id, next.state, &task.address);
         Ok(Answered { id: task.id, state: next.state, already: false })
     })

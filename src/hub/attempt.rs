@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Effects, Hub};
+use super::{Effects, Hub, owed};
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, Fence, Refused, Rules, step};
 use crate::domain::limits::{
@@ -157,10 +157,11 @@ fn apply(
     };
     let due_at = next.due_at(hub.settings.lease_ms);
     let token_hash = secret::sha256_hex(call.claim_token);
-    if !tasks::finish(hub.db, task, &next, due_at, seq, hub.now, (&token_hash, &change.writes))? {
-        // The row was read in this very transaction, so the WHERE can only disagree if `step` and the SQL do.
-        return Err(DatabaseError::Refused("the store refused a step that the lifecycle allows".to_owned()).into());
-    }
+    // The row was read in this very transaction, so the WHERE can only disagree if `step` and the SQL do.
+    let refused = || DatabaseError::Refused("the store refused a step that the lifecycle allows".to_owned());
+    let writes = (token_hash.as_str(), &change.writes);
+    let wishes = tasks::finish(hub.db, task, &next, due_at, seq, hub.now, writes)?.ok_or_else(refused)?;
+    owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
     Ok(Ended { state: next.state, attempt: next.attempt, visible_at: next.visible_at })
 }

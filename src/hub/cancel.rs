@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Hub;
+use super::{Hub, owed};
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, Refused, step};
 use crate::domain::limits::NOTE_CHARS_MAX;
@@ -60,9 +60,9 @@ pub fn cancel(hub: &Hub<'_>, submitter: &str, id: &str, reason: Option<&str>) ->
         let actor = format!("submitter:{submitter}");
         let seq =
             hub.record(&task, Kind::Canceled, next.attempt, &actor, json!({ "reason": reason, "note": task.note }))?;
-        if !tasks::move_on(hub.db, &task, &next, None, seq, hub.now, (None, reason))? {
-            return Err(DatabaseError::Refused("the store refused a cancellation".to_owned()).into());
-        }
+        let refused = || DatabaseError::Refused("the store refused a cancellation".to_owned());
+        let wishes = tasks::move_on(hub.db, &task, &next, None, seq, hub.now, (None, reason))?.ok_or_else(refused)?;
+        owed::owe(hub, effects, &task, &next, &wishes)?;
         effects.task_changed(&task.id, next.state, &task.address);
         let held = matches!(task.life.state, State::Working | State::InputRequired);
         let was_held_by = task.life.claim.filter(|_| held).map(|claim| claim.executor);

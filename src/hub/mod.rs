@@ -6,6 +6,7 @@
 
 mod answer;
 mod attempt;
+mod callbacks;
 mod cancel;
 mod claim;
 mod clients;
@@ -14,6 +15,8 @@ mod executors;
 mod grants;
 mod heartbeat;
 mod list;
+mod outbox;
+mod owed;
 mod passphrase;
 mod query;
 mod release;
@@ -57,6 +60,7 @@ pub use grants::{
 };
 pub use heartbeat::{Beat, Heartbeat, heartbeat};
 pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
+pub use outbox::{Delivery, Dispatched, Order, discard, dispatch, list_outbox, purge_outbox, record_delivery, revive};
 pub use passphrase::{PassphraseRejected, SignIn, change_passphrase, sign_in};
 pub use query::{EventView, Message, Note, TaskDetail, get_task, revision};
 pub use release::{Release, Released, release};
@@ -66,7 +70,7 @@ pub use status::{HubStatus, held_count, hub_status, ready_counts};
 pub use submit::{Submit, SubmitRejected, Submitted, When, submit};
 pub use sweep::{Swept, purge, sweep};
 pub use throttle::{Throttle, take_try};
-pub use wakes::{WakeOrder, WakeOutcome, WakeRejected, Woken, record_wake, wake_executor};
+pub use wakes::{WakeRejected, Woken, wake_executor};
 
 /// Random bytes that nobody can guess.
 pub trait Entropy {
@@ -103,8 +107,8 @@ pub struct Effects {
     pub changed: Vec<String>,
     /// Addresses (`Address` as text) at which a task became claimable.
     pub ready: Vec<String>,
-    /// Wakes to send now. They are durable: one that is never recorded is sent again.
-    pub wakes: Vec<WakeOrder>,
+    /// Messages to send now. They are durable: one that is never recorded is sent again.
+    pub outbox: Vec<Order>,
 }
 
 /// Everything a command needs beside its input.
@@ -152,9 +156,9 @@ impl<'h> Hub<'h> {
         self.effects.take()
     }
 
-    /// When the alarm must ring next: the earliest timer of all tasks, in milliseconds.
+    /// When the alarm must ring next: the earliest timer of all tasks and of the outbox, in milliseconds.
     pub fn next_due(&self) -> Result<Option<i64>, DatabaseError> {
-        crate::store::tasks::next_due(self.db)
+        crate::store::next_due(self.db)
     }
 
     /// Runs a command: everything that `body` writes stays, and its effects count, if it returns `Ok`; otherwise nothing
@@ -174,7 +178,7 @@ impl<'h> Hub<'h> {
                 let mut all = self.effects.borrow_mut();
                 all.changed.extend(effects.changed);
                 all.ready.extend(effects.ready);
-                all.wakes.extend(effects.wakes);
+                all.outbox.extend(effects.outbox);
                 Ok(value)
             }
             (_, Some(Err(rejected))) => Err(rejected),

@@ -35,6 +35,7 @@ pub fn retry_task(hub: &Hub<'_>, submitter: &str, id: &str) -> Result<Submitted,
     let id = TaskId::parse(id).ok_or(RetryRejected::TaskNotFound)?;
     let task = tasks::full(hub.db, id.as_str())?.ok_or(RetryRejected::TaskNotFound)?;
     let head = task.head;
+    let wishes = tasks::wishes_of(hub.db, &head.id)?;
     if !head.life.state.is_terminal() {
         return Err(RetryRejected::NotFinished { state: head.life.state });
     }
@@ -50,6 +51,7 @@ pub fn retry_task(hub: &Hub<'_>, submitter: &str, id: &str) -> Result<Submitted,
         not_before: None,
         idempotency_key: Some(format!("retry_of:{}", head.id)),
         max_attempts: Some(head.life.max_attempts),
+        callback_url: wishes.callback_url,
         retry_of: Some(head.id),
         checkpoint: task.checkpoint,
     };

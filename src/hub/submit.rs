@@ -11,12 +11,13 @@ use crate::domain::limits::{
     PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX,
 };
 use crate::domain::secret;
+use crate::domain::target;
 use crate::domain::task::{Address, State};
 use crate::faults::{self, Fault};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind, NewEvent};
 use crate::store::executors;
-use crate::store::tasks::{self, NewTask};
+use crate::store::tasks::{self, NewTask, Wishes};
 
 /// A moment, as a submitter may give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Submit {
     pub idempotency_key: Option<String>,
     /// How many lease expiries and retryable failures end it.
     pub max_attempts: Option<u32>,
+    /// Who is told of its end.
+    pub callback_url: Option<String>,
     /// The task that it repeats.
     pub retry_of: Option<String>,
     /// What that one left.
@@ -137,6 +140,7 @@ struct Plan {
     deadline_at: Option<i64>,
     priority: u8,
     max_attempts: u32,
+    wishes: Wishes,
 }
 
 impl Plan {
@@ -169,7 +173,15 @@ impl Plan {
             (None, None) => None,
         };
         let hold = not_before.map_or(Hold::None, Hold::Until);
-        Ok(Self { address, hold, deadline_at, priority, max_attempts })
+        let callback_url = match &input.callback_url {
+            Some(url) => Some(
+                target::check(url, hub.settings.targets)
+                    .map_err(|refused| invalid("callback_url", refused.detail()))?,
+            ),
+            None => None,
+        };
+        let wishes = Wishes { notify: None, callback_url };
+        Ok(Self { address, hold, deadline_at, priority, max_attempts, wishes })
     }
 }
 
@@ -230,6 +242,11 @@ fn hash(input: &Submit) -> String {
         input.max_attempts,
         input.retry_of,
     ]);
+    // A field that came later counts only where it is given, so that what was submitted before keeps its hash.
+    let given = match &input.callback_url {
+        Some(url) => json!([given, { "callback_url": url }]),
+        None => given,
+    };
     secret::sha256_hex(&given.to_string())
 }
 
@@ -243,7 +260,7 @@ fn create(
 ) -> Result<Submitted, SubmitRejected> {
     let id = TaskId::new(hub.now, hub.random());
     let life = lifecycle::submit(&hub.rules(consumers.any_is_sent()), plan.hold, plan.deadline_at, plan.max_attempts);
-    let (life, orders) = wakes::plan(hub, id.as_str(), life, consumers)?;
+    let (life, wakes_owed) = wakes::plan(hub, id.as_str(), life, consumers)?;
     let actor = format!("submitter:{}", input.submitter);
     let event = NewEvent {
         task_id: id.as_str(),
@@ -272,9 +289,10 @@ fn create(
         instructions: &input.instructions,
         context: input.context.as_ref(),
         checkpoint: input.checkpoint.as_ref(),
+        wishes: &plan.wishes,
     };
     tasks::insert(hub.db, &task)?;
-    effects.wakes.extend(orders);
+    wakes::post(hub, effects, wakes_owed)?;
     effects.task_changed(id.as_str(), life.state, address);
     Ok(Submitted { id: id.to_string(), state: life.state, existed: false })
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value as Json, json};
 
-use super::{Effects, Hub, wakes};
+use super::{Effects, Hub, owed, wakes};
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, is_time, step};
 use crate::domain::limits::{PURGE_BATCH_MAX, SWEEP_BATCH_MAX};
@@ -66,14 +66,14 @@ fn expire(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead) -> Result<(), D
     let consumers = wakes::consumers(hub, &task.address)?;
     let not_due = |_| DatabaseError::Refused("a due task refused the clock".to_owned());
     let next = step(&task.life, &Event::Time, &hub.rules(consumers.any_is_sent())).map_err(not_due)?;
-    let (next, orders) = wakes::plan(hub, &task.id, next, &consumers)?;
+    let (next, wakes_owed) = wakes::plan(hub, &task.id, next, &consumers)?;
     let (kind, data, error) = describe(task, &next);
     let seq = hub.record(task, kind, next.attempt, "hub", data)?;
     let due_at = next.due_at(hub.settings.lease_ms);
-    if !tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, (None, error))? {
-        return Err(DatabaseError::Refused("the store refused the clock where the lifecycle does not".to_owned()));
-    }
-    effects.wakes.extend(orders);
+    let refused = || DatabaseError::Refused("the store refused the clock where the lifecycle does not".to_owned());
+    let wishes = tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, (None, error))?.ok_or_else(refused)?;
+    wakes::post(hub, effects, wakes_owed)?;
+    owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
     Ok(())
 }

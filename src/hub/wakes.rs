@@ -1,24 +1,27 @@
 //! Wakes (design §7): which are due, which are covered by another, and what became of them.
 //!
-//! A wake is a hint. It is written with the change that calls for it, sent after that has committed, and recorded when
-//! its outcome is known. One that nobody records (the object died on the way) is due again after its time-out and goes
-//! out a second time with the same id.
+//! A wake is a hint. It goes through the outbox as every message does, but its waits and its bound are its task's: a wake
+//! that was refused leaves the outbox, and the task calls for the next one. What was overtaken (the task was claimed, or
+//! is in another round of wakes) is not sent again.
 
 use serde_json::json;
 
 use super::executors::executor_names;
-use super::{Effects, Hub};
+use super::outbox::{self, Delivery, Order};
+use super::{Effects, Hub, owed};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::WAKES_PER_ROUND_MAX;
+use crate::domain::secret;
 use crate::domain::task::{Address, Lane, Life, State, WaitingOn, WakeStatus};
 use crate::domain::wake::Wake;
 use crate::faults::{self, Fault};
 use crate::outbound::OutboundRequest;
-use crate::outbound::webhook::{self, WakeMessage};
+use crate::outbound::webhook::{self, Message};
 use crate::store::database::DatabaseError;
-use crate::store::events::Kind;
+use crate::store::events;
 use crate::store::executors::{self, ExecutorRow};
-use crate::store::tasks::{self, TaskHead};
+use crate::store::outbox::{Kind, OutboxRow, State as Standing};
+use crate::store::tasks::{self, TaskHead, Wishes};
 
 /// The executors that a task at some address may go to.
 #[derive(Clone, Debug, Default)]
@@ -34,39 +37,8 @@ impl Consumers {
     }
 }
 
-/// A wake to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WakeOrder {
-    /// The task it is for; none if the owner just wants the executor awake.
-    pub task_id: Option<String>,
-    /// The executor.
-    pub executor: String,
-    /// When it was ordered, in milliseconds.
-    pub ordered_at: i64,
-    /// The request to send.
-    pub request: OutboundRequest,
-}
-
-/// What became of a wake.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WakeOutcome {
-    /// 2xx.
-    Accepted,
-    /// No answer in time.
-    Unknown,
-    /// Anything else, in a few words.
-    Rejected(String),
-}
-
-impl WakeOutcome {
-    fn status(&self) -> WakeStatus {
-        match self {
-            Self::Accepted => WakeStatus::Accepted,
-            Self::Unknown => WakeStatus::Unknown,
-            Self::Rejected(_) => WakeStatus::Rejected,
-        }
-    }
-}
+/// A wake that has yet to be written.
+pub(super) type Wakes = Vec<(OutboxRow, OutboundRequest)>;
 
 fn wake_of(executor: &ExecutorRow) -> Wake {
     serde_json::from_value(executor.wake.clone()).unwrap_or(Wake::Poll {})
@@ -85,40 +57,55 @@ pub(super) fn is_woken(hub: &Hub<'_>, address: &Address) -> Result<bool, Databas
     Ok(consumers(hub, address)?.any_is_sent())
 }
 
-/// If a wake of this ready task is due, the life after it and the orders to send; otherwise the life as it is.
+/// If a wake of this ready task is due, the life after it and the wakes to post; otherwise the life as it is.
 pub(super) fn plan(
     hub: &Hub<'_>,
     task_id: &str,
     life: Life,
     consumers: &Consumers,
-) -> Result<(Life, Vec<WakeOrder>), DatabaseError> {
+) -> Result<(Life, Wakes), DatabaseError> {
     if life.next_wake_at.is_none_or(|at| at > hub.now) {
         return Ok((life, vec![]));
     }
+    // Of the last one nobody knows, and it has had its time: should it still be under way, it is overtaken.
+    let overtaken = u32::from(life.last_wake_status == Some(WakeStatus::Sent));
+    let life = Life { wake_round: life.wake_round + overtaken, ..life };
     let woken: Vec<&ExecutorRow> = consumers.0.iter().filter(|executor| wake_of(executor).is_sent()).collect();
-    let is_resend = life.last_wake_status == Some(WakeStatus::Sent);
     // What the task was woken with before does not cover it again.
     let is_later = |sent_at: &i64| life.last_wake_at.is_none_or(|own| *sent_at > own);
-    let covered_at = |executor: &ExecutorRow| covered_at(hub, executor).filter(|at| !is_resend && is_later(at));
+    let covered_at = |executor: &ExecutorRow| covered_at(hub, executor).filter(is_later);
     let mut uncovered: Vec<&ExecutorRow> = woken.iter().copied().filter(|e| covered_at(e).is_none()).collect();
     // Where there are more than one round may wake, those come first whose last wake is longest ago.
     uncovered.sort_by_key(|executor| executor.last_wake_at);
     let event = match (uncovered.is_empty(), woken.iter().filter_map(|e| covered_at(e)).max()) {
         (true, None) => return Ok((Life { next_wake_at: None, ..life }, vec![])),
         (true, Some(sent_at)) => Event::WakeCoalesced { sent_at },
-        // Sent as often as permitted, and never recorded: the hub dies on every try. Give up rather than go on for ever.
         (false, _) if life.wake_attempts >= hub.settings.wake_attempts_max => Event::WakeEnded(WakeStatus::GivenUp),
         (false, _) => Event::WakeSent,
     };
-    let refused = |_| DatabaseError::Refused("a ready task refused a wake".to_owned());
-    let next = step(&life, &event, &hub.rules(true)).map_err(refused)?;
-    let mut orders = Vec::new();
-    if event == Event::WakeSent {
-        for executor in uncovered.into_iter().take(WAKES_PER_ROUND_MAX) {
-            orders.extend(order(hub, executor, Some((task_id, &next)))?);
-        }
+    let next = stepped(hub, &life, &event)?;
+    if event != Event::WakeSent {
+        return Ok((next, vec![]));
     }
-    Ok((next, orders))
+    let mut wakes = Vec::new();
+    for executor in uncovered.into_iter().take(WAKES_PER_ROUND_MAX) {
+        wakes.extend(wake(hub, executor, Some((task_id, &next)))?);
+    }
+    if wakes.is_empty() {
+        // Nothing can be sent as it is configured, which is a refusal as any other.
+        return Ok((stepped(hub, &next, &Event::WakeEnded(WakeStatus::Rejected))?, wakes));
+    }
+    Ok((next, wakes))
+}
+
+fn stepped(hub: &Hub<'_>, life: &Life, event: &Event) -> Result<Life, DatabaseError> {
+    let refused = |_| DatabaseError::Refused("a ready task refused a wake".to_owned());
+    step(life, event, &hub.rules(true)).map_err(refused)
+}
+
+/// Writes wakes with the change that calls for them.
+pub(super) fn post(hub: &Hub<'_>, effects: &mut Effects, wakes: Wakes) -> Result<(), DatabaseError> {
+    wakes.into_iter().try_for_each(|(row, request)| outbox::post(hub, effects, row, request))
 }
 
 /// When the wake was sent that covers this executor: recent, not refused, and no claim since.
@@ -132,80 +119,146 @@ fn covered_at(hub: &Hub<'_>, executor: &ExecutorRow) -> Option<i64> {
     (recent && !refused && !claimed_since).then_some(sent_at)
 }
 
-fn order(
+fn wake(
     hub: &Hub<'_>,
     executor: &ExecutorRow,
     task: Option<(&str, &Life)>,
-) -> Result<Option<WakeOrder>, DatabaseError> {
+) -> Result<Option<(OutboxRow, OutboundRequest)>, DatabaseError> {
+    let Some(body) = webhook::wake_body(&wake_of(executor), &executor.name, hub.origin()) else { return Ok(None) };
+    // Where the same round has another body, such as another name of the hub, it is another message.
+    let digest = secret::sha256_hex(&body);
+    let digest = digest.get(..8).unwrap_or_default();
     let id = match task {
-        Some((id, life)) => format!("wake_{id}_{}_{}", life.wake_round, executor.name),
-        None => format!("wake_{}_{}", hub.now, executor.name),
+        Some((id, life)) => format!("wake_{id}_{}_{}_{digest}", life.wake_round, executor.name),
+        None => format!("wake_{}_{}_{digest}", hub.now, executor.name),
     };
-    let message = WakeMessage {
-        id: &id,
-        executor: &executor.name,
-        hub: hub.origin(),
-        now: hub.now,
-        timeout_ms: hub.settings.wake_timeout_ms,
-    };
-    let Some(request) = webhook::build(&wake_of(executor), &message) else { return Ok(None) };
+    let Some(request) = request(hub, executor, &id, &body) else { return Ok(None) };
     executors::woken(hub.db, &executor.name, hub.now)?;
-    let task_id = task.map(|(id, _)| id.to_owned());
-    Ok(Some(WakeOrder { task_id, executor: executor.name.clone(), ordered_at: hub.now, request }))
+    let row = OutboxRow {
+        state: Standing::Due,
+        next_at: hub.now,
+        id,
+        kind: Kind::Wake,
+        subject: executor.name.clone(),
+        task_id: task.map(|(id, _)| id.to_owned()),
+        wake_round: task.map(|(_, life)| life.wake_round),
+        count: 1,
+        attempts: task.map_or(1, |(_, life)| life.wake_attempts),
+        last_status: None,
+        created_at: hub.now,
+        body,
+    };
+    Ok(Some((row, request)))
+}
+
+fn request(hub: &Hub<'_>, executor: &ExecutorRow, id: &str, body: &str) -> Option<OutboundRequest> {
+    let message = Message { id, body, now: hub.now, timeout_ms: hub.settings.wake_timeout_ms };
+    webhook::wake(&wake_of(executor), &message)
+}
+
+/// The task that a wake is for, as long as it waits in the same round of wakes.
+fn waiting_task(hub: &Hub<'_>, row: &OutboxRow) -> Result<Option<TaskHead>, DatabaseError> {
+    let Some(id) = &row.task_id else { return Ok(None) };
+    let waits =
+        |task: &TaskHead| task.life.state.lane() == Some(Lane::Ready) && Some(task.life.wake_round) == row.wake_round;
+    Ok(tasks::head(hub.db, id)?.filter(waits))
+}
+
+/// A wake whose outcome nobody recorded: the request that carries it once more, or `None` if it is not wanted any more.
+pub(super) fn again(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    row: &OutboxRow,
+) -> Result<Option<OutboundRequest>, DatabaseError> {
+    let task = waiting_task(hub, row)?;
+    let attempts_max = hub.settings.wake_attempts_max;
+    if task.is_none() && (row.task_id.is_some() || row.attempts >= attempts_max) {
+        return Ok(None);
+    }
+    let executor = executors::by_name(hub.db, &row.subject)?;
+    let request = executor.as_ref().and_then(|executor| request(hub, executor, &row.id, &row.body));
+    let Some(task) = task else { return Ok(request) };
+    if row.attempts >= attempts_max {
+        // Sent as often as permitted, and never recorded: the hub dies on every try. Give up rather than go on for ever.
+        settle(hub, effects, &task, row, WakeStatus::GivenUp, Some("it was never recorded what became of it"))?;
+        return Ok(None);
+    }
+    if request.is_none() {
+        settle(hub, effects, &task, row, WakeStatus::Rejected, Some("the executor cannot be woken any more"))?;
+        return Ok(None);
+    }
+    executors::woken(hub.db, &row.subject, hub.now)?;
+    // All that went out in one round count once.
+    if task.life.wake_attempts == row.attempts {
+        store(hub, &task, &stepped(hub, &task.life, &Event::WakeSent)?, task.event_seq)?;
+    }
+    Ok(request)
 }
 
 /// Sends the wake of a ready task if one is due, outside any other change of it.
 pub(super) fn send_due(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead) -> Result<bool, DatabaseError> {
-    let (life, orders) = plan(hub, &task.id, task.life.clone(), &consumers(hub, &task.address)?)?;
+    let (life, wakes) = plan(hub, &task.id, task.life.clone(), &consumers(hub, &task.address)?)?;
     if life == task.life {
         return Ok(false);
     }
     store(hub, task, &life, task.event_seq)?;
-    effects.wakes.extend(orders);
+    post(hub, effects, wakes)?;
     Ok(true)
 }
 
-fn store(hub: &Hub<'_>, task: &TaskHead, life: &Life, event_seq: i64) -> Result<(), DatabaseError> {
+fn store(hub: &Hub<'_>, task: &TaskHead, life: &Life, event_seq: i64) -> Result<Wishes, DatabaseError> {
     let due_at = life.due_at(hub.settings.lease_ms);
-    if tasks::wake(hub.db, task, life, due_at, event_seq, hub.now)? {
-        Ok(())
-    } else {
-        Err(DatabaseError::Refused("the store refused a wake that the lifecycle allows".to_owned()))
+    // A timer that moves on may stay where it is, which spares a row: the sweep that meets it too early moves it.
+    let stays = matches!((task.due_at, due_at), (Some(is), Some(shall_be)) if is <= shall_be);
+    let refused = || DatabaseError::Refused("the store refused a wake that the lifecycle allows".to_owned());
+    let due_at = if stays { tasks::WakeDue::Stays } else { tasks::WakeDue::At(due_at) };
+    tasks::wake(hub.db, task, life, due_at, event_seq, hub.now)?.ok_or_else(refused)
+}
+
+/// Takes over what became of a wake. One that comes too late to matter changes nothing: the task was claimed meanwhile, or
+/// it is in a later round, as it is when another receiver of this round has already accepted.
+pub(super) fn ended(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    order: &Order,
+    delivery: &Delivery,
+) -> Result<(), DatabaseError> {
+    let (status, why) = match delivery {
+        Delivery::Accepted => (WakeStatus::Accepted, None),
+        Delivery::Unknown => (WakeStatus::Unknown, None),
+        Delivery::Rejected { why, .. } => (WakeStatus::Rejected, Some(why.as_str())),
+        Delivery::NotTried => return Ok(()),
+    };
+    if status == WakeStatus::Rejected {
+        executors::wake_refused(hub.db, &order.row.subject, order.claimed_at)?;
+    }
+    match waiting_task(hub, &order.row)? {
+        Some(task) => settle(hub, effects, &task, &order.row, status, why),
+        None => Ok(()),
     }
 }
 
-/// Records what became of a wake. One that comes too late to matter changes nothing: the task was claimed meanwhile, or
-/// a later wake is on its way, or another receiver of the same round has already accepted.
-pub fn record_wake(hub: &Hub<'_>, order: &WakeOrder, outcome: &WakeOutcome) -> Result<(), DatabaseError> {
-    hub.command(|effects| {
-        executors::wake_ended(hub.db, &order.executor, order.ordered_at, outcome.status().as_str())?;
-        let Some(id) = &order.task_id else { return Ok(()) };
-        let Some(task) = tasks::head(hub.db, id)? else { return Ok(()) };
-        let is_this = task.life.last_wake_at == Some(order.ordered_at);
-        let settled = matches!(task.life.last_wake_status, Some(WakeStatus::Accepted | WakeStatus::Unknown));
-        if task.life.state.lane() != Some(Lane::Ready) || !is_this || settled {
-            return Ok(());
-        }
-        let ended = Event::WakeEnded(outcome.status());
-        let refused = |_| DatabaseError::Refused("a ready task refused the end of its wake".to_owned());
-        let next = step(&task.life, &ended, &hub.rules(true)).map_err(refused)?;
-        let detail = match outcome {
-            WakeOutcome::Rejected(why) => Some(why.as_str()),
-            WakeOutcome::Accepted | WakeOutcome::Unknown => None,
-        };
-        let status = next.last_wake_status.map(|status| status.as_str());
-        let seq = hub.record(
-            &task,
-            Kind::Wake,
-            next.attempt,
-            "hub",
-            json!({ "executor": order.executor, "status": status, "detail": detail,
-                "next_wake_at": next.next_wake_at }),
-        )?;
-        store(hub, &task, &next, seq)?;
-        effects.changed.push(id.clone());
-        Ok(())
-    })
+/// Moves the task on with the outcome of its wake.
+fn settle(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    task: &TaskHead,
+    row: &OutboxRow,
+    status: WakeStatus,
+    why: Option<&str>,
+) -> Result<(), DatabaseError> {
+    let next = stepped(hub, &task.life, &Event::WakeEnded(status))?;
+    let data = json!({
+        "executor": row.subject,
+        "status": next.last_wake_status.map(|status| status.as_str()),
+        "detail": why,
+        "next_wake_at": next.next_wake_at,
+    });
+    let seq = hub.record(task, events::Kind::Wake, next.attempt, "hub", data)?;
+    let wishes = store(hub, task, &next, seq)?;
+    owed::owe(hub, effects, task, &next, &wishes)?;
+    effects.changed.push(task.id.clone());
+    Ok(())
 }
 
 /// What the owner's call did.
@@ -254,21 +307,20 @@ pub fn wake_executor(hub: &Hub<'_>, name: &str, task_id: Option<&str>) -> Result
             make_ready(hub, effects, &executor, id)?;
         }
         let first = first_ready(hub, &executor)?;
-        let order = match &first {
+        let wakes: Wakes = match &first {
             Some(task) => {
                 let fresh = Life { wake_round: task.life.wake_round + 1, wake_attempts: 0, ..task.life.clone() };
-                let refused = |_| DatabaseError::Refused("a ready task refused a wake".to_owned());
-                let next = step(&fresh, &Event::WakeSent, &hub.rules(true)).map_err(refused)?;
-                let order = order(hub, &executor, Some((&task.id, &next)))?;
-                if order.is_some() {
+                let next = stepped(hub, &fresh, &Event::WakeSent)?;
+                let wakes: Wakes = wake(hub, &executor, Some((&task.id, &next)))?.into_iter().collect();
+                if !wakes.is_empty() {
                     store(hub, task, &next, task.event_seq)?;
                 }
-                order
+                wakes
             }
-            None => order(hub, &executor, None)?,
+            None => wake(hub, &executor, None)?.into_iter().collect(),
         };
-        let sent = order.is_some();
-        effects.wakes.extend(order);
+        let sent = !wakes.is_empty();
+        post(hub, effects, wakes)?;
         Ok(Woken { sent, task_id: task_id.map(str::to_owned) })
     })
 }
@@ -301,9 +353,10 @@ fn make_ready(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow, id: 
     let not_waiting = |_| WakeRejected::TaskNotWaiting { state: task.life.state };
     let rules = hub.rules(is_woken(hub, &task.address)?);
     let next = step(&task.life, &Event::Ready, &rules).map_err(not_waiting)?;
-    let seq = hub.record(&task, Kind::Requeued, next.attempt, "submitter:owner", json!({ "reason": "woken" }))?;
+    let seq =
+        hub.record(&task, events::Kind::Requeued, next.attempt, "submitter:owner", json!({ "reason": "woken" }))?;
     let due_at = next.due_at(hub.settings.lease_ms);
-    if !tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))? {
+    if tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))?.is_none() {
         return Err(DatabaseError::Refused("the store refused to make a waiting task ready".to_owned()).into());
     }
     effects.task_changed(id, next.state, &task.address);

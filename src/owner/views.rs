@@ -44,7 +44,7 @@ pub(super) fn executor(executor: &ExecutorView) -> Json {
     view["last_seen_at"] = json!(executor.last_seen_at);
     view["last_claim_at"] = json!(executor.row.last_claim_at);
     view["last_wake_at"] = json!(executor.row.last_wake_at);
-    view["last_wake_status"] = json!(executor.row.last_wake_status);
+    view["last_wake_status"] = json!(executor.row.wake_status());
     view["ready"] = json!(executor.ready);
     view["held"] = json!(executor.held);
     view

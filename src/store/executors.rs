@@ -22,8 +22,19 @@ pub struct ExecutorRow {
     pub last_claim_at: Option<i64>,
     /// When a wake was last sent to it.
     pub last_wake_at: Option<i64>,
-    /// What became of that: a `WakeStatus`.
+    /// Whether that is known to be refused (`rejected`) or not (`sent`): a `WakeStatus`. The task says more.
     pub last_wake_status: Option<String>,
+}
+
+impl ExecutorRow {
+    /// What is known of the latest wake: it was `rejected`, or `answered` by a claim, or else it was `sent`.
+    pub fn wake_status(&self) -> Option<&str> {
+        let answered = self.last_claim_at >= self.last_wake_at;
+        match self.last_wake_status.as_deref()? {
+            "sent" if answered => Some("answered"),
+            status => Some(status),
+        }
+    }
 }
 
 macro_rules! executor_columns {
@@ -55,8 +66,7 @@ const DELETE_OLD_KEYS: &str = "DELETE FROM executor_keys WHERE executor = ?1
 const CLAIMED: &str = "UPDATE executors SET last_claim_at = ?2 WHERE name = ?1";
 const WOKEN: &str = "UPDATE executors SET last_wake_at = ?2, last_wake_status = 'sent' WHERE name = ?1";
 // Only of the latest wake: the outcome of an earlier one says nothing about it.
-const WAKE_ENDED: &str =
-    "UPDATE executors SET last_wake_status = ?3 WHERE name = ?1 AND last_wake_at = ?2 AND last_wake_status = 'sent'";
+const WAKE_REFUSED: &str = "UPDATE executors SET last_wake_status = 'rejected' WHERE name = ?1 AND last_wake_at = ?2";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::insert", INSERT),
@@ -70,7 +80,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::delete_old_keys", DELETE_OLD_KEYS),
     ("executors::claimed", CLAIMED),
     ("executors::woken", WOKEN),
-    ("executors::wake_ended", WAKE_ENDED),
+    ("executors::wake_refused", WAKE_REFUSED),
 ];
 
 /// Writes a new executor and the queues it serves.
@@ -131,9 +141,9 @@ pub fn woken(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError
     db.execute(WOKEN, &[name.into(), at.into()]).map(drop)
 }
 
-/// Records what became of the wake that went out at this time, unless a later one has gone out since.
-pub fn wake_ended(db: &dyn Database, name: &str, at: i64, status: &str) -> Result<(), DatabaseError> {
-    db.execute(WAKE_ENDED, &[name.into(), at.into(), status.into()]).map(drop)
+/// Records that the wake which went out at this time was refused, unless a later one has gone out since.
+pub fn wake_refused(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
+    db.execute(WAKE_REFUSED, &[name.into(), at.into()]).map(drop)
 }
 
 fn read(row: Row) -> Result<ExecutorRow, DatabaseError> {

@@ -19,6 +19,9 @@ pub mod outbox;
 pub mod owner;
 mod row;
 pub mod tasks;
+mod timers;
+
+pub use timers::next_due;
 
 /// Every statement the hub runs, for the tests that prepare each and snapshot its plan.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -30,6 +33,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         grants::STATEMENTS,
         outbox::STATEMENTS,
         owner::STATEMENTS,
+        timers::STATEMENTS,
         migrate::STATEMENTS,
     ]
     .concat()

@@ -97,7 +97,6 @@ const INSERT: &str =
     concat!("INSERT INTO outbox (", columns!(), ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
 const DUE: &str =
     concat!("SELECT ", columns!(), " FROM outbox WHERE state = 'due' AND next_at <= ?1 ORDER BY next_at LIMIT +?2");
-const NEXT_DUE: &str = "SELECT next_at FROM outbox WHERE state = 'due' ORDER BY next_at LIMIT 1";
 const OF_CAUSE: &str = concat!("SELECT ", columns!(), " FROM outbox WHERE subject = ?1 AND kind = 'notice'");
 const PAGE: &str = concat!("SELECT ", columns!(), " FROM outbox WHERE state = +?1 ORDER BY next_at DESC LIMIT +?2");
 const MOVE: &str = "UPDATE outbox SET state = ?4, next_at = ?5, count = ?6, attempts = ?7, last_status = ?8, body = ?9
@@ -108,7 +107,6 @@ const DELETE_OLD: &str = "DELETE FROM outbox WHERE state = ?1 AND next_at < ?2";
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("outbox::insert", INSERT),
     ("outbox::due", DUE),
-    ("outbox::next_due", NEXT_DUE),
     ("outbox::of_cause", OF_CAUSE),
     ("outbox::page", PAGE),
     ("outbox::move_to", MOVE),
@@ -138,11 +136,6 @@ pub fn insert(db: &dyn Database, row: &OutboxRow) -> Result<(), DatabaseError> {
 /// Messages that nobody is sending and whose time has come, the longest overdue first.
 pub fn due(db: &dyn Database, now: i64, rows_max: usize) -> Result<Vec<OutboxRow>, DatabaseError> {
     db.execute(DUE, &[now.into(), Value::Integer(rows_max as i64)])?.into_iter().map(read).collect()
-}
-
-/// When the next message is due.
-pub fn next_due(db: &dyn Database) -> Result<Option<i64>, DatabaseError> {
-    db.execute(NEXT_DUE, &[])?.pop().map(|row| Columns::of(row).integer("next_at")).transpose()
 }
 
 /// The notices of a cause: told, collected, being sent, given up.

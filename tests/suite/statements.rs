@@ -104,7 +104,7 @@ fn what_the_index_of_due_tasks_holds_is_open() {
         ("tasks::has_open", "tasks_open"),
         ("tasks::page_open", "tasks_open"),
         ("tasks::due", "tasks_due"),
-        ("tasks::next_due", "tasks_due"),
+        ("timers::next_due", "tasks_due"),
         ("tasks::page_unhappy", "tasks_unhappy"),
         ("tasks::by_idempotency_key", "tasks_idempotency"),
         ("events::by_request", "task_events_request"),
@@ -139,6 +139,7 @@ fn constants(source: &str) -> Vec<String> {
         let begins = |word: &str| value.starts_with(&format!("\"{word}"));
         let is_sql = value.starts_with("concat!")
             || value.starts_with("moved!")
+            || value.starts_with("woken!")
             || ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "CREATE", "REPLACE"].into_iter().any(begins);
         if is_sql {
             names.push(name.to_owned());

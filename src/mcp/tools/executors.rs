@@ -73,7 +73,7 @@ struct Executor {
     wake: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_wake_at: Option<Moment>,
-    /// What became of the last call, as far as it went wrong.
+    /// What became of the last call: rejected, answered by a claim since, or sent so far. The task it was for says more.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_wake_status: Option<String>,
     /// Tasks it could claim now, counted up to 1,000 for each of its addresses.
@@ -197,7 +197,7 @@ impl Executor {
             last_claim_at: row.last_claim_at.map(Moment),
             wake: executor.wake.adapter(),
             last_wake_at: row.last_wake_at.map(Moment),
-            last_wake_status: row.last_wake_status.clone(),
+            last_wake_status: row.wake_status().map(str::to_owned),
             ready: executor.ready,
             held: executor.held,
             max_concurrent: row.max_concurrent,

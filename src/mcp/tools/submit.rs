@@ -56,6 +56,10 @@ pub(super) struct Input {
     /// out.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(range(min = 1, max = ATTEMPTS_MAX)))]
     max_attempts: Option<u32>,
+    /// A public https address that is told when the task ends: a POST in the way of Standard Webhooks, which says how it
+    /// ended and not what came of it. Leave it out if you follow the task with get_task.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("format" = "uri")))]
+    callback_url: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -105,6 +109,7 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
         not_before,
         idempotency_key: input.idempotency_key,
         max_attempts: input.max_attempts,
+        callback_url: input.callback_url,
         ..Submit::default()
     };
     let submitted = hub::submit(caller.hub, &submit).map_err(|rejected| refused(&rejected))?;

@@ -43,7 +43,6 @@ pub(super) const DUE: &str = concat!(
     super::head_columns!(),
     " FROM tasks WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT +?2"
 );
-pub(super) const NEXT_DUE: &str = "SELECT due_at FROM tasks WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
 pub(super) const COUNT_LANE: &str =
     "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE lane = ?1 AND lane_key = ?2 LIMIT +?3)";
 pub(super) const COUNT_WORKING: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks
@@ -102,11 +101,6 @@ pub fn has_open(db: &dyn Database, lane: Lane, key: &str) -> Result<bool, Databa
 /// Tasks whose timers may have run out, the most overdue first.
 pub fn due(db: &dyn Database, now: i64, rows_max: usize) -> Result<Vec<TaskHead>, DatabaseError> {
     db.execute(DUE, &[now.into(), limit(rows_max)])?.into_iter().map(head_row).collect()
-}
-
-/// When the sweep must look next.
-pub fn next_due(db: &dyn Database) -> Result<Option<i64>, DatabaseError> {
-    db.execute(NEXT_DUE, &[])?.pop().map(|row| Columns::of(row).integer("due_at")).transpose()
 }
 
 /// Tasks with ids between the two, oldest first.

@@ -8,11 +8,14 @@ mod read;
 mod write;
 
 pub use find::{
-    Cursor, OldTask, Page, by_idempotency_key, count_lane, count_working, due, has_open, next_due, next_ready, old,
-    page_open, page_unhappy, page_whole,
+    Cursor, OldTask, Page, by_idempotency_key, count_lane, count_working, due, has_open, next_ready, old, page_open,
+    page_unhappy, page_whole,
 };
 pub use read::{TaskFull, TaskHead, full, head};
-pub use write::{AttemptWrites, NewTask, claim, delete, finish, insert, late, move_on, rearm, renew, wake};
+pub use write::{
+    AttemptWrites, NewTask, WakeDue, Wishes, claim, delete, finish, insert, late, move_on, rearm, renew, wake,
+    wishes_of,
+};
 
 /// Columns of `TaskHead`, in the order in which `read::head_of` takes them.
 macro_rules! head_columns {
@@ -40,16 +43,17 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("tasks::insert", write::INSERT),
     ("tasks::move_on", write::MOVE_ON),
     ("tasks::wake", write::WAKE),
+    ("tasks::wake_later", write::WAKE_LATER),
     ("tasks::claim", write::CLAIM),
     ("tasks::renew", write::RENEW),
     ("tasks::finish", write::FINISH),
     ("tasks::late", write::LATE),
     ("tasks::rearm", write::REARM),
+    ("tasks::wishes", write::WISHES),
     ("tasks::delete", write::DELETE),
     ("tasks::by_idempotency_key", find::BY_IDEMPOTENCY_KEY),
     ("tasks::next_ready", find::NEXT_READY),
     ("tasks::due", find::DUE),
-    ("tasks::next_due", find::NEXT_DUE),
     ("tasks::count_lane", find::COUNT_LANE),
     ("tasks::count_working", find::COUNT_WORKING),
     ("tasks::has_open", find::HAS_OPEN),

@@ -6,6 +6,16 @@ use super::read::{TaskFull, TaskHead, full_row};
 use crate::domain::limits::PRIORITY_MAX;
 use crate::domain::task::{Address, Lane, Life, State};
 use crate::store::database::{Database, DatabaseError, Value};
+use crate::store::row::Columns;
+
+/// Whom a task's submitter wants told, which every change of its state returns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The events of which the owner is told, as a JSON list of their names; `None`: as the hub is set.
+    pub notify: Option<String>,
+    /// Who is told of its end.
+    pub callback_url: Option<String>,
+}
 
 /// A task to be written for the first time.
 #[derive(Clone, Debug)]
@@ -40,6 +50,8 @@ pub struct NewTask<'t> {
     pub context: Option<&'t Json>,
     /// What an earlier task left.
     pub checkpoint: Option<&'t Json>,
+    /// Whom to tell.
+    pub wishes: &'t Wishes,
 }
 
 /// What an attempt leaves in its task beside its life. `None` leaves the column as it is.
@@ -66,9 +78,9 @@ pub struct AttemptWrites {
 pub(super) const INSERT: &str = "INSERT INTO tasks (
     id, state, waiting_on, max_attempts, visible_at, deadline_at, next_wake_at, wake_attempts, wake_round, last_wake_at,
     last_wake_status, lane, lane_key, rank, due_at, executor, queue, submitted_by, idempotency_key, submit_hash,
-    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint)
+    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint, notify, callback_url)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?23,
-    ?24, ?25, ?26, ?27)";
+    ?24, ?25, ?26, ?27, ?28, ?29)";
 
 /// The life after a step, and the row that it expects to find: parameters 1 to 27.
 macro_rules! moved {
@@ -89,7 +101,7 @@ macro_rules! moved {
 }
 
 pub(super) const MOVE_ON: &str =
-    moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "", "id");
+    moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "", "notify, callback_url");
 pub(super) const CLAIM: &str = moved!(
     ", note = NULL, progress = NULL, question = NULL, error = NULL, result = NULL, data = NULL",
     " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)",
@@ -101,7 +113,7 @@ pub(super) const FINISH: &str = moved!(
     error = coalesce(?32, error),
     external_actions = coalesce(?33, external_actions), result = coalesce(?34, result), data = coalesce(?35, data)",
     " AND lane = 'held' AND claim_token_hash = ?36 AND (lease_expires_at > ?26 OR input_expires_at > ?26)",
-    "id"
+    "notify, callback_url"
 );
 
 // A heartbeat that finds the attempt working. It writes one row: no column of an index changes, and `due_at`, which is
@@ -112,12 +124,22 @@ pub(super) const RENEW: &str = "UPDATE tasks SET lease_expires_at = ?4, heard_at
   WHERE id = ?1 AND state = 'working' AND attempt = ?2 AND claim_token_hash = ?3 AND lease_expires_at > ?5
   RETURNING id";
 
-// Both states of a wake lie in the lane `ready`, so the index of open tasks need not be touched.
-pub(super) const WAKE: &str = "UPDATE tasks SET state = ?4, next_wake_at = ?5, wake_attempts = ?6, last_wake_at = ?7,
-    last_wake_status = ?8, due_at = ?9, event_seq = ?10, revision = revision + 1, updated_at = ?11,
-    wake_round = ?12
-  WHERE id = ?1 AND state = ?2 AND attempt = ?3 AND lane = 'ready' RETURNING id";
+/// Both states of a wake lie in the lane `ready`, so the index of open tasks need not be touched.
+macro_rules! woken {
+    ($more:literal) => {
+        concat!(
+            "UPDATE tasks SET state = ?4, next_wake_at = ?5, wake_attempts = ?6, last_wake_at = ?7,
+    last_wake_status = ?8, event_seq = ?9, revision = revision + 1, updated_at = ?10, wake_round = ?11",
+            $more,
+            "
+  WHERE id = ?1 AND state = ?2 AND attempt = ?3 AND lane = 'ready' RETURNING notify, callback_url"
+        )
+    };
+}
 
+pub(super) const WAKE: &str = woken!(", due_at = ?12");
+pub(super) const WAKE_LATER: &str = woken!("");
+pub(super) const WISHES: &str = "SELECT notify, callback_url FROM tasks WHERE id = ?1";
 pub(super) const LATE: &str = "UPDATE tasks SET event_seq = ?2, late_events = late_events + 1 WHERE id = ?1";
 pub(super) const REARM: &str = "UPDATE tasks SET due_at = ?4 WHERE id = ?1 AND state = ?2 AND attempt = ?3";
 pub(super) const DELETE: &str = "DELETE FROM tasks WHERE id = ?1 AND lane IS NULL";
@@ -153,6 +175,8 @@ pub fn insert(db: &dyn Database, task: &NewTask<'_>) -> Result<(), DatabaseError
         task.instructions.into(),
         task.context.map(Json::to_string).into(),
         task.checkpoint.map(Json::to_string).into(),
+        task.wishes.notify.as_deref().into(),
+        task.wishes.callback_url.as_deref().into(),
     ];
     db.execute(INSERT, &parameters).map(drop)
 }
@@ -196,12 +220,20 @@ fn moved_parameters(task: &TaskHead, next: &Life, due_at: Option<i64>, event_seq
     ]
 }
 
+/// `None`: nothing happened, because the row was no longer as read.
+fn wishes(db: &dyn Database, sql: &'static str, parameters: &[Value]) -> Result<Option<Wishes>, DatabaseError> {
+    let Some(row) = db.execute(sql, parameters)?.pop() else { return Ok(None) };
+    let mut columns = Columns::of(row);
+    let notify = columns.maybe_text("notify")?;
+    Ok(Some(Wishes { notify, callback_url: columns.maybe_text("callback_url")? }))
+}
+
 fn happened(db: &dyn Database, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError> {
     Ok(!db.execute(sql, parameters)?.is_empty())
 }
 
 /// Moves a task from the life that was read to the next one, for reasons that are not an attempt's: the clock, a person.
-/// `false`: it was no longer as read, and nothing changed.
+/// `None`: it was no longer as read, and nothing changed.
 pub fn move_on(
     db: &dyn Database,
     task: &TaskHead,
@@ -210,10 +242,10 @@ pub fn move_on(
     event_seq: i64,
     now: i64,
     (message_seq, error): (Option<i64>, Option<&str>),
-) -> Result<bool, DatabaseError> {
+) -> Result<Option<Wishes>, DatabaseError> {
     let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
     parameters.extend([message_seq.into(), error.into()]);
-    happened(db, MOVE_ON, &parameters)
+    wishes(db, MOVE_ON, &parameters)
 }
 
 /// Moves a ready task into an executor's hands and returns it as it is then. `None`: it was no longer as read.
@@ -228,7 +260,7 @@ pub fn claim(
     db.execute(CLAIM, &moved_parameters(task, next, due_at, event_seq, now))?.pop().map(full_row).transpose()
 }
 
-/// Ends, blocks, defers or resumes an attempt, and stores what it brings. `false`: the claim no longer holds.
+/// Ends, blocks, defers or resumes an attempt, and stores what it brings. `None`: the claim no longer holds.
 pub fn finish(
     db: &dyn Database,
     task: &TaskHead,
@@ -237,7 +269,7 @@ pub fn finish(
     event_seq: i64,
     now: i64,
     (token_hash, writes): (&str, &AttemptWrites),
-) -> Result<bool, DatabaseError> {
+) -> Result<Option<Wishes>, DatabaseError> {
     let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
     parameters.extend([
         writes.progress.into(),
@@ -250,7 +282,7 @@ pub fn finish(
         writes.data.as_ref().map(Json::to_string).into(),
         token_hash.into(),
     ]);
-    happened(db, FINISH, &parameters)
+    wishes(db, FINISH, &parameters)
 }
 
 /// Renews the lease of a working attempt, and stores what the heartbeat brings. `false`: the claim no longer holds.
@@ -276,16 +308,25 @@ pub fn renew(
     happened(db, RENEW, &parameters)
 }
 
-/// Records a step of a ready task's wake. `false`: it is no longer as read.
+/// What a step of a wake does to `due_at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeDue {
+    /// It may stay: it is early enough.
+    Stays,
+    /// It is set.
+    At(Option<i64>),
+}
+
+/// Records a step of a ready task's wake. `None`: it is no longer as read.
 pub fn wake(
     db: &dyn Database,
     task: &TaskHead,
     next: &Life,
-    due_at: Option<i64>,
+    due: WakeDue,
     event_seq: i64,
     now: i64,
-) -> Result<bool, DatabaseError> {
-    let parameters = [
+) -> Result<Option<Wishes>, DatabaseError> {
+    let mut parameters = vec![
         (&task.id).into(),
         task.life.state.as_str().into(),
         task.life.attempt.into(),
@@ -294,12 +335,22 @@ pub fn wake(
         next.wake_attempts.into(),
         next.last_wake_at.into(),
         next.last_wake_status.map(|status| status.as_str()).into(),
-        due_at.into(),
         event_seq.into(),
         now.into(),
         next.wake_round.into(),
     ];
-    happened(db, WAKE, &parameters)
+    match due {
+        WakeDue::Stays => wishes(db, WAKE_LATER, &parameters),
+        WakeDue::At(due_at) => {
+            parameters.push(due_at.into());
+            wishes(db, WAKE, &parameters)
+        }
+    }
+}
+
+/// Whom the submitter of this task wants told.
+pub fn wishes_of(db: &dyn Database, id: &str) -> Result<Wishes, DatabaseError> {
+    Ok(wishes(db, WISHES, &[id.into()])?.unwrap_or_default())
 }
 
 /// Notes that a refused call left this event.

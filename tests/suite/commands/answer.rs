@@ -58,7 +58,7 @@ fn an_answer_that_goes_to_the_next_attempt_wakes_it() {
     let answer = hub::Answer { submitter: "owner".to_owned(), task_id: held.id.clone(), text: "This one.".to_owned() };
     let (answered, effects) = world.run(|hub| hub::answer(hub, &answer));
     assert_eq!(answered.unwrap().state, State::Submitted);
-    assert_eq!((effects.wakes.len(), effects.ready), (1, vec!["@bot".to_owned()]));
+    assert_eq!((effects.outbox.len(), effects.ready), (1, vec!["@bot".to_owned()]));
 }
 
 /// Rule 4: a double click changes nothing, whatever has happened between the two.

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value as Json, json};
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
-    self, Answer, AttemptCall, Claim, CreateExecutor, Defer, Effects, Heartbeat, Hub, Outcome, Release, Report, Submit,
-    WakeOrder, WakeOutcome, When,
+    self, Answer, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, Heartbeat, Hub, Order, Outcome,
+    Release, Report, Submit, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};
@@ -27,7 +27,7 @@ struct Stage {
     /// Waits for its time.
     waiting: String,
     /// A wake that is on its way.
-    order: WakeOrder,
+    order: Order,
 }
 
 fn stage() -> Stage {
@@ -45,7 +45,7 @@ fn stage() -> Stage {
     let held = world.working("bot", &key);
     let waiting = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("bot") });
     world.pass(1);
-    let [order] = world.submit_with_effects(&task_in("q")).1.wakes.try_into().expect("one wake");
+    let [order] = world.submit_with_effects(&task_in("q")).1.outbox.try_into().expect("one wake");
     Stage { world, key, held, asking, silent, canceled, waiting, order }
 }
 
@@ -128,11 +128,11 @@ const COMMANDS: &[Command] = &[
     Command { name: "retry", run: |stage, hub| done(hub::retry_task(hub, "owner", &stage.canceled.id)) },
     Command {
         name: "record a wake",
-        run: |stage, hub| done(hub::record_wake(hub, &stage.order, &WakeOutcome::Accepted)),
+        run: |stage, hub| done(hub::record_delivery(hub, &stage.order, &Delivery::Accepted)),
     },
     Command {
         name: "record a refused wake",
-        run: |stage, hub| done(hub::record_wake(hub, &stage.order, &WakeOutcome::Rejected("no".to_owned()))),
+        run: |stage, hub| done(hub::record_delivery(hub, &stage.order, &Delivery::rejected("no"))),
     },
     Command { name: "wake an executor", run: |_, hub| done(hub::wake_executor(hub, "bot", None)) },
     Command {
@@ -157,7 +157,7 @@ fn answer(held: &Held) -> Answer {
 }
 
 fn is_empty(effects: &Effects) -> bool {
-    effects.changed.is_empty() && effects.ready.is_empty() && effects.wakes.is_empty()
+    effects.changed.is_empty() && effects.ready.is_empty() && effects.outbox.is_empty()
 }
 
 /// Runs the command with its n-th statement failing, for every n, until it needs no more than n.

@@ -3,7 +3,7 @@
 
 use taskhub::domain::task::{Lane, Life, State};
 use taskhub::store::database::{Database, DatabaseError};
-use taskhub::store::tasks::{AttemptWrites, TaskHead, claim, finish, head, move_on, renew, wake};
+use taskhub::store::tasks::{AttemptWrites, TaskHead, WakeDue, claim, finish, head, move_on, renew, wake};
 
 const WRONG_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -90,12 +90,13 @@ impl Probe<'_> {
     fn moved_on(&self, life: &Life) -> Written {
         let Self { db, task, now } = *self;
         move_on(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, now, (None, None))
+            .map(|it| it.is_some())
     }
 
     fn finished(&self, life: &Life, hash: &str, now: i64) -> Written {
         let Self { db, task, .. } = *self;
         let writes = (hash, &AttemptWrites::default());
-        finish(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, now, writes)
+        finish(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, now, writes).map(|it| it.is_some())
     }
 
     fn renewed(&self, life: &Life, hash: &str, now: i64) -> Written {
@@ -110,7 +111,7 @@ impl Probe<'_> {
 
     fn woken(&self, life: &Life) -> Written {
         let Self { db, task, now } = *self;
-        wake(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, now)
+        wake(db, &self.read_as(life), &task.life, WakeDue::Stays, task.event_seq, now).map(|it| it.is_some())
     }
 
     fn refused(&self, call: &str, wrong: &str, written: Written) -> Result<(), DatabaseError> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use taskhub::domain::task::{Life, State};
-use taskhub::hub::{self, Answer, Effects, Submit, Swept, TaskDetail, WakeOrder, WakeOutcome};
+use taskhub::hub::{self, Answer, Delivery, Effects, Order, Submit, Swept, TaskDetail};
 
 use super::world::{OWNER_TOKEN, World};
 
@@ -113,12 +113,15 @@ impl World {
         self.pass(ms);
         let (swept, effects) = self.sweep();
         assert_eq!(swept.trouble, [], "no task makes trouble");
-        effects
+        let (dispatched, mut sent) = self.run(|hub| hub::dispatch(hub, 100));
+        assert_eq!(dispatched.expect("the outbox can be read").trouble, [], "no message makes trouble");
+        sent.outbox.splice(0..0, effects.outbox);
+        Effects { outbox: sent.outbox, ..effects }
     }
 
     /// Records what became of a wake.
-    pub fn record(&self, order: &WakeOrder, outcome: WakeOutcome) {
-        self.run(|hub| hub::record_wake(hub, order, &outcome)).0.expect("it is recorded");
+    pub fn record(&self, order: &Order, outcome: Delivery) {
+        self.run(|hub| hub::record_delivery(hub, order, &outcome)).0.expect("it is recorded");
     }
 
     /// The task with its history.

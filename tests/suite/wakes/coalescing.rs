@@ -1,7 +1,7 @@
 //! Wakes that are spared because another covers them.
 
 use taskhub::domain::task::WakeStatus;
-use taskhub::hub::WakeOutcome;
+use taskhub::hub::Delivery;
 
 use super::{hook, only, wake_id};
 use crate::support::{World, task_for, task_in};
@@ -14,15 +14,15 @@ fn a_fresh_wake_covers_the_tasks_that_follow_it() {
     world.webhook_executor("bot", &[], hook());
     let order = only(world.submit_with_effects(&task_for("bot")).1);
     let sent_at = world.now();
-    world.record(&order, WakeOutcome::Accepted);
+    world.record(&order, Delivery::Accepted);
     world.pass(COALESCE_MS - 1);
     let (id, effects) = world.submit_with_effects(&task_for("bot"));
-    assert!(effects.wakes.is_empty());
+    assert!(effects.outbox.is_empty());
     let life = world.life(&id);
     assert_eq!((life.last_wake_status, life.last_wake_at), (Some(WakeStatus::Coalesced), Some(sent_at)));
     assert_eq!(life.next_wake_at, Some(sent_at + 900_000), "if nobody comes, it is woken for like the other");
     world.pass(1);
-    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1, "at its very end it covers no more");
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1, "at its very end it covers no more");
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_wake_on_its_way_covers_too() {
     let world = World::new();
     world.webhook_executor("bot", &[], hook());
     only(world.submit_with_effects(&task_for("bot")).1);
-    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty());
+    assert!(world.submit_with_effects(&task_for("bot")).1.outbox.is_empty());
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn a_claim_since_the_wake_uses_it_up() {
     let world = World::new();
     let key = world.webhook_executor("bot", &[], hook());
     let order = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&order, WakeOutcome::Accepted);
+    world.record(&order, Delivery::Accepted);
     world.pass(1_000);
     world.claim(&key);
-    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_claim_in_the_millisecond_of_the_wake_uses_it_up() {
     let key = world.webhook_executor("bot", &[], hook());
     only(world.submit_with_effects(&task_for("bot")).1);
     world.claim(&key);
-    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1, "one wake too many is harmless");
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1, "one wake too many is harmless");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_claim_before_the_wake_does_not_use_it_up() {
     world.claim(&key);
     world.pass(COALESCE_MS);
     only(world.submit_with_effects(&task_for("bot")).1);
-    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty());
+    assert!(world.submit_with_effects(&task_for("bot")).1.outbox.is_empty());
 }
 
 /// The time of a claim is written at most once a minute, but always when a wake waits for it.
@@ -90,7 +90,7 @@ fn a_claim_that_answers_a_wake_is_always_noted() {
         world.pass(1_000);
         world.claim(&key);
         world.pass(1_000);
-        assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+        assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1);
     }
 }
 
@@ -99,9 +99,9 @@ fn a_refused_wake_covers_nothing() {
     let world = World::new();
     world.webhook_executor("bot", &[], hook());
     let order = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&order, WakeOutcome::Rejected("answered 500".to_owned()));
+    world.record(&order, Delivery::rejected("answered 500"));
     world.pass(1_000);
-    assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1);
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn a_wake_whose_outcome_is_unknown_covers() {
     let world = World::new();
     world.webhook_executor("bot", &[], hook());
     let order = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&order, WakeOutcome::Unknown);
+    world.record(&order, Delivery::Unknown);
     world.pass(11_000);
-    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty());
+    assert!(world.submit_with_effects(&task_for("bot")).1.outbox.is_empty());
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn the_end_of_an_earlier_wake_says_nothing_of_a_later_one() {
     world.claim(&key);
     world.pass(1);
     let second = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&second, WakeOutcome::Accepted);
-    world.record(&first, WakeOutcome::Rejected("answered 500".to_owned()));
-    assert!(world.submit_with_effects(&task_for("bot")).1.wakes.is_empty(), "the second still covers");
+    world.record(&second, Delivery::Accepted);
+    world.record(&first, Delivery::rejected("answered 500"));
+    assert!(world.submit_with_effects(&task_for("bot")).1.outbox.is_empty(), "the second still covers");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn only_the_consumers_that_nothing_covers_are_woken() {
     only(world.submit_with_effects(&task_for("ant")).1);
     world.pass(1_000);
     let order = only(world.submit_with_effects(&task_in("q")).1);
-    assert_eq!(order.executor, "bot");
+    assert_eq!(order.row.subject, "bot");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn tasks_that_were_woken_for_together_are_woken_for_again_together() {
     let world = World::new();
     world.webhook_executor("bot", &[], hook());
     let order = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&order, WakeOutcome::Accepted);
+    world.record(&order, Delivery::Accepted);
     for _ in 0..5 {
         world.pass(1_000);
         world.submit(&task_for("bot"));
@@ -159,11 +159,11 @@ fn a_short_rewake_is_not_swallowed_by_a_long_cover() {
     let world = World::with(&[("REWAKE_AFTER_SECONDS", "5"), ("WAKE_COALESCE_SECONDS", "120")]);
     world.webhook_executor("bot", &[], hook());
     let order = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&order, WakeOutcome::Accepted);
+    world.record(&order, Delivery::Accepted);
     let again = only(world.pass_and_sweep(5_000));
     assert_ne!(wake_id(&again), wake_id(&order));
-    world.record(&again, WakeOutcome::Accepted);
-    assert!(world.pass_and_sweep(4_999).wakes.is_empty());
+    world.record(&again, Delivery::Accepted);
+    assert!(world.pass_and_sweep(4_999).outbox.is_empty());
     only(world.pass_and_sweep(1));
 }
 
@@ -179,8 +179,8 @@ fn a_covered_task_is_never_due_again_at_once() {
     let end = world.now() + 60_000;
     while let Some(due) = world.hub().next_due().unwrap().filter(|due| *due < end) {
         world.pass((due - world.now()).max(0));
-        for order in world.pass_and_sweep(0).wakes {
-            world.record(&order, WakeOutcome::Accepted);
+        for order in world.pass_and_sweep(0).outbox {
+            world.record(&order, Delivery::Accepted);
         }
         sweeps += 1;
         assert!(sweeps < 400, "three tasks, one rewake a second each: no more");
@@ -192,6 +192,6 @@ fn no_cover_at_all_if_the_owner_wants_none() {
     let world = World::with(&[("WAKE_COALESCE_SECONDS", "0")]);
     world.webhook_executor("bot", &[], hook());
     for _ in 0..3 {
-        assert_eq!(world.submit_with_effects(&task_for("bot")).1.wakes.len(), 1);
+        assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1);
     }
 }

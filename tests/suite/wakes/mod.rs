@@ -6,7 +6,7 @@ mod requests;
 mod wake_executor;
 
 use serde_json::{Value as Json, json};
-use taskhub::hub::{Effects, WakeOrder};
+use taskhub::hub::{Effects, Order};
 use taskhub::outbound::OutboundRequest;
 
 /// A webhook without credentials.
@@ -15,8 +15,8 @@ fn hook() -> Json {
 }
 
 /// The only wake among the effects.
-fn only(effects: Effects) -> WakeOrder {
-    let [order] = effects.wakes.try_into().expect("one wake");
+fn only(effects: Effects) -> Order {
+    let [order] = effects.outbox.try_into().expect("one wake");
     order
 }
 
@@ -24,6 +24,6 @@ fn header<'r>(request: &'r OutboundRequest, name: &str) -> Option<&'r str> {
     request.headers.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
 }
 
-fn wake_id(order: &WakeOrder) -> &str {
+fn wake_id(order: &Order) -> &str {
     header(&order.request, "webhook-id").expect("every wake has an id")
 }

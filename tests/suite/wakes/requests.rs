@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use taskhub::domain::wake::{Wake, WakeAuth};
-use taskhub::hub::{Submit, WakeOutcome};
-use taskhub::outbound::webhook::{WakeMessage, build};
+use taskhub::hub::{Delivery, Submit};
+use taskhub::outbound::webhook::{Message, wake, wake_body};
 
 use super::{header, hook, only, wake_id};
 use crate::support::{World, task_for};
@@ -28,7 +28,7 @@ fn an_executor_that_polls_is_sent_nothing() {
     let world = World::new();
     world.executor("bot", &[]);
     let (id, effects) = world.submit_with_effects(&task_for("bot"));
-    assert!(effects.wakes.is_empty());
+    assert!(effects.outbox.is_empty());
     assert_eq!(world.life(&id).next_wake_at, None);
     assert_eq!(world.hub().next_due(), Ok(None), "and nothing is due");
 }
@@ -67,14 +67,14 @@ fn a_signature_is_that_of_standard_webhooks() {
 /// The same key, id, time and body, signed by Python's own `hmac`.
 #[test]
 fn a_signature_that_another_implementation_made() {
-    let wake = Wake::Webhook {
+    let hook = Wake::Webhook {
         url: "https://bot.example/wake".to_owned(),
         auth: WakeAuth::Hmac { secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned() },
         body: Some(json!({ "test": 2_432_232_314_i64 })),
     };
     let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
-    let message = WakeMessage { id, executor: "bot", hub: "", now: 1_614_265_330_999, timeout_ms: 1 };
-    let request = build(&wake, &message).unwrap();
+    let body = wake_body(&hook, "bot", "").unwrap();
+    let request = wake(&hook, &Message { id, body: &body, now: 1_614_265_330_999, timeout_ms: 1 }).unwrap();
     assert_eq!(request.body, r#"{"test":2432232314}"#);
     assert_eq!(header(&request, "webhook-signature"), Some("v1,Vif40peJBP7Iyl0XGmu61n4MwdrcHov5CFREBpE0svs="));
 }
@@ -129,7 +129,7 @@ fn a_wake_sent_again_is_the_same_wake() {
     let secret = format!("whsec_{}", STANDARD.encode([7; 24]));
     world.webhook_executor("bot", &[], with_auth(json!({ "kind": "hmac", "secret": secret })));
     let first = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&first, WakeOutcome::Rejected("answered 503".to_owned()));
+    world.record(&first, Delivery::rejected("answered 503"));
     let second = only(world.pass_and_sweep(60_000));
     assert_eq!(wake_id(&second), wake_id(&first));
     assert_eq!(second.request.body, first.request.body);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use taskhub::domain::task::{State, WakeStatus};
-use taskhub::hub::{self, Effects, Submit, WakeOutcome, WakeRejected, When, Woken};
+use taskhub::hub::{self, Delivery, Effects, Submit, WakeRejected, When, Woken};
 
 use super::{hook, only, wake_id};
 use crate::support::{World, task_for, task_in};
@@ -16,7 +16,7 @@ fn a_wake_goes_out_whatever_was_sent_before() {
     let world = World::new();
     world.webhook_executor("bot", &[], hook());
     let first = only(world.submit_with_effects(&task_for("bot")).1);
-    world.record(&first, WakeOutcome::Accepted);
+    world.record(&first, Delivery::Accepted);
     let (woken, effects) = wake(&world, "bot", None);
     assert_eq!(woken, Ok(Woken { sent: true, task_id: None }));
     assert_ne!(wake_id(&only(effects)), wake_id(&first), "a new call for attention");
@@ -24,7 +24,7 @@ fn a_wake_goes_out_whatever_was_sent_before() {
 
 #[test]
 fn it_is_a_new_wake_also_while_another_is_refused_or_on_its_way() {
-    for outcome in [None, Some(WakeOutcome::Rejected("answered 500".to_owned()))] {
+    for outcome in [None, Some(Delivery::rejected("answered 500"))] {
         let world = World::new();
         world.webhook_executor("bot", &[], hook());
         let (id, effects) = world.submit_with_effects(&task_for("bot"));
@@ -46,8 +46,8 @@ fn an_executor_with_nothing_to_do_can_be_woken() {
     let (woken, effects) = wake(&world, "bot", None);
     assert!(woken.unwrap().sent);
     let order = only(effects);
-    assert_eq!(order.task_id, None);
-    world.record(&order, WakeOutcome::Accepted);
+    assert_eq!(order.row.task_id, None);
+    world.record(&order, Delivery::Accepted);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn an_executor_that_polls_is_not_sent_anything() {
     world.submit(&task_for("bot"));
     let before = world.db.dump();
     let (woken, effects) = wake(&world, "bot", None);
-    assert_eq!((woken, effects.wakes.len()), (Ok(Woken { sent: false, task_id: None }), 0));
+    assert_eq!((woken, effects.outbox.len()), (Ok(Woken { sent: false, task_id: None }), 0));
     assert_eq!(world.db.dump(), before);
 }
 
@@ -66,10 +66,10 @@ fn a_hub_that_had_given_up_tries_again() {
     let world = World::with(&[("WAKE_MAX_ATTEMPTS", "1")]);
     world.webhook_executor("bot", &[], hook());
     let (id, effects) = world.submit_with_effects(&task_for("bot"));
-    world.record(&only(effects), WakeOutcome::Rejected("answered 500".to_owned()));
+    world.record(&only(effects), Delivery::rejected("answered 500"));
     assert_eq!(world.life(&id).last_wake_status, Some(WakeStatus::GivenUp));
     let order = only(wake(&world, "bot", None).1);
-    world.record(&order, WakeOutcome::Accepted);
+    world.record(&order, Delivery::Accepted);
     assert_eq!(world.state(&id), State::Dispatched);
 }
 
@@ -107,11 +107,11 @@ fn a_task_that_is_not_the_first_keeps_a_wake_of_its_own() {
     let id = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("bot") });
     let (_, effects) = wake(&world, "bot", Some(&id));
     let order = only(effects);
-    world.record(&order, WakeOutcome::Accepted);
-    assert!(world.pass_and_sweep(0).wakes.is_empty(), "the wake just sent covers it");
+    world.record(&order, Delivery::Accepted);
+    assert!(world.pass_and_sweep(0).outbox.is_empty(), "the wake just sent covers it");
     let life = world.life(&id);
     assert_eq!(life.last_wake_status, Some(WakeStatus::Coalesced));
-    assert_eq!(life.next_wake_at, Some(order.ordered_at + 900_000));
+    assert_eq!(life.next_wake_at, Some(order.claimed_at + 900_000));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::faults::{Fault, is_on};
 use taskhub::hub::{
     Answer, AnswerRejected, AttemptCall, AttemptRejected, CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer,
-    Effects, Heartbeat, Hub, Outcome, Presence, Release, Report, RetryRejected, Submit, SubmitRejected, WakeOrder,
-    WakeOutcome, When, addresses, answer, cancel, claim, create_executor, defer, heartbeat, purge, record_wake,
+    Delivery, Effects, Heartbeat, Hub, Order, Outcome, Presence, Release, Report, RetryRejected, Submit,
+    SubmitRejected, When, addresses, answer, cancel, claim, create_executor, defer, heartbeat, purge, record_delivery,
     release, report, retry_task, submit, sweep, wake_executor,
 };
 use taskhub::store::database::{Database, Value};
@@ -125,7 +125,7 @@ pub struct Workload {
     now: Cell<i64>,
     alarm: Cell<Option<i64>>,
     agents: Vec<Agent>,
-    in_flight: Vec<WakeOrder>,
+    in_flight: Vec<Order>,
     submits: VecDeque<(Submit, String)>,
     auditor: Auditor,
     tally: Tally,
@@ -224,7 +224,7 @@ impl Workload {
                 break;
             }
             while let Some(order) = self.in_flight.pop() {
-                self.wake_ends(&order, &WakeOutcome::Accepted);
+                self.wake_ends(&order, &Delivery::Accepted);
             }
             for index in 0..self.agents.len() {
                 self.claim(index, false);
@@ -332,12 +332,12 @@ impl Workload {
         {
             self.alarm.set(Some(due));
         }
-        for order in &effects.wakes {
+        for order in &effects.outbox {
             self.tally.wakes += 1;
             assert!(order.request.body.contains("wake"), "a wake has its own body");
         }
-        self.in_flight.append(&mut effects.wakes.clone());
-        effects.wakes.shrink_to_fit();
+        self.in_flight.append(&mut effects.outbox.clone());
+        effects.outbox.shrink_to_fit();
         (answer, effects)
     }
 
@@ -352,7 +352,7 @@ impl Workload {
     /// A task has just become claimable, or not: exactly those are woken whom no other wake covers.
     fn woken(&mut self, id: &str, address: &str, is_ready: bool, effects: &Effects) {
         let mut owed = if is_ready { self.auditor.owed(address, self.now.get()) } else { Vec::new() };
-        let mut ordered: Vec<String> = effects.wakes.iter().map(|order| order.executor.clone()).collect();
+        let mut ordered: Vec<String> = effects.outbox.iter().map(|order| order.row.subject.clone()).collect();
         for list in [&mut owed, &mut ordered] {
             list.retain(|executor| !self.auditor.is_undecided(executor));
             list.sort();
@@ -365,11 +365,15 @@ impl Workload {
     }
 
     fn ordered(&mut self, effects: &Effects, forced: bool) {
-        for order in &effects.wakes {
+        for order in &effects.outbox {
             self.note(|| {
-                format!("a wake of {} is ordered for {}", order.executor, order.task_id.as_deref().unwrap_or("it"))
+                format!(
+                    "a wake of {} is ordered for {}",
+                    order.row.subject,
+                    order.row.task_id.as_deref().unwrap_or("it")
+                )
             });
-            self.auditor.wake_ordered(&order.executor, order.ordered_at, forced);
+            self.auditor.wake_ordered(&order.row.subject, order.claimed_at, forced);
         }
     }
 

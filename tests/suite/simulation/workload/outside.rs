@@ -11,29 +11,29 @@ impl Workload {
         let index = self.chance.below(self.in_flight.len() as u64) as usize;
         let order = self.in_flight.swap_remove(index);
         let outcome = match self.chance.below(10) {
-            0..=4 => WakeOutcome::Accepted,
-            5..=6 => WakeOutcome::Unknown,
-            7..=8 => WakeOutcome::Rejected("answered 500".to_owned()),
+            0..=4 => Delivery::Accepted,
+            5..=6 => Delivery::Unknown,
+            7..=8 => Delivery::rejected("answered 500"),
             _ => return,
         };
         self.wake_ends(&order, &outcome);
     }
 
-    pub(super) fn wake_ends(&mut self, order: &WakeOrder, outcome: &WakeOutcome) {
-        let (answer, _) = self.command(|hub| record_wake(hub, order, outcome));
-        let task = order.task_id.as_deref().unwrap_or("it");
-        self.note(|| format!("the wake of {} for {task} ends as {outcome:?}: {answer:?}", order.executor));
+    pub(super) fn wake_ends(&mut self, order: &Order, outcome: &Delivery) {
+        let (answer, _) = self.command(|hub| record_delivery(hub, order, outcome));
+        let task = order.row.task_id.as_deref().unwrap_or("it");
+        self.note(|| format!("the wake of {} for {task} ends as {outcome:?}: {answer:?}", order.row.subject));
         match answer {
             Ok(()) => {
-                let log = self.auditor.wakes.entry(order.executor.clone()).or_default();
-                if log.sent_at == Some(order.ordered_at) && !log.ended {
+                let log = self.auditor.wakes.entry(order.row.subject.clone()).or_default();
+                if log.sent_at == Some(order.claimed_at) && !log.ended {
                     log.ended = true;
-                    log.refused = matches!(outcome, WakeOutcome::Rejected(_));
+                    log.refused = matches!(outcome, Delivery::Rejected { .. });
                 }
             }
             Err(error) => self.failure(&error),
         }
-        if let Some(id) = &order.task_id
+        if let Some(id) = &order.row.task_id
             && self.auditor.tasks.contains_key(id)
         {
             self.check(&id.clone());
