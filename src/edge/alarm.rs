@@ -38,9 +38,10 @@ const AGAIN_MS: i64 = 1_000;
 /// Finished tasks are looked through this often, in milliseconds.
 const PURGE_EVERY_MS: i64 = 3_600_000;
 
-/// What is purged in one step each, beside the tasks.
-const PURGES: [(&str, fn(&hub::Hub<'_>) -> Result<(), DatabaseError>); 2] =
-    [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox)];
+/// A purge that is done in one step.
+type Purge = fn(&hub::Hub<'_>) -> Result<(), DatabaseError>;
+
+const PURGES: [(&str, Purge); 2] = [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox)];
 
 thread_local! {
     /// When a lost alarm was last mended. Outlives the object, which that may end.

@@ -39,6 +39,8 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::GetTask(_)
             | Route::ListClients
             | Route::ListGrants
+            | Route::ListOutbox
+            | Route::CallbackSecret
             | Route::Revoke,
         ) => true,
         Ok(Route::Authorize) => request.method != "POST",
@@ -53,6 +55,8 @@ pub fn is_repeatable(request: &Request) -> bool {
         Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::DeleteExecutor(_) | Route::RotateKey(_)) => {
             false
         }
+        // A second time, the message is on its way or gone, and the answer would be another one.
+        Ok(Route::RetryMessage(_) | Route::DiscardMessage(_)) => false,
         Ok(Route::DeleteClient(_) | Route::RevokeGrants | Route::RevokeGrant(_) | Route::ChangePassphrase) | Err(_) => {
             false
         }

@@ -41,6 +41,14 @@ pub enum Route {
     RevokeGrants,
     /// `DELETE /api/grants/{id}`
     RevokeGrant(String),
+    /// `GET /api/outbox`
+    ListOutbox,
+    /// `POST /api/outbox/{id}/retry`
+    RetryMessage(String),
+    /// `DELETE /api/outbox/{id}`
+    DiscardMessage(String),
+    /// `GET /api/callbacks/secret`
+    CallbackSecret,
     /// `PUT /api/passphrase`
     ChangePassphrase,
 }
@@ -125,6 +133,10 @@ impl Route {
             (["api", "grants"], "DELETE") => Ok(Self::RevokeGrants),
             (["api", "grants"], _) => Err(NoRoute::MethodNotAllowed("GET, DELETE")),
             (["api", "grants", id], method) => only("DELETE", method, Self::RevokeGrant((*id).to_owned())),
+            (["api", "outbox"], method) => only("GET", method, Self::ListOutbox),
+            (["api", "outbox", id], method) => only("DELETE", method, Self::DiscardMessage(decoded(id))),
+            (["api", "outbox", id, "retry"], method) => only("POST", method, Self::RetryMessage(decoded(id))),
+            (["api", "callbacks", "secret"], method) => only("GET", method, Self::CallbackSecret),
             (["api", "passphrase"], method) => only("PUT", method, Self::ChangePassphrase),
             _ => Err(NoRoute::NotFound),
         }
@@ -152,6 +164,10 @@ impl Route {
             | Self::ListGrants
             | Self::RevokeGrants
             | Self::RevokeGrant(_)
+            | Self::ListOutbox
+            | Self::RetryMessage(_)
+            | Self::DiscardMessage(_)
+            | Self::CallbackSecret
             | Self::ChangePassphrase => Access::Owner,
         }
     }

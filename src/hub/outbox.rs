@@ -89,8 +89,12 @@ pub(super) fn post(
 }
 
 fn claim_ends(hub: &Hub<'_>, request: &OutboundRequest) -> i64 {
-    let forgotten = if faults::is_on(Fault::LostMessageForgotten) { i64::from(u32::MAX) } else { 0 };
-    hub.now + request.timeout_ms + SEND_RECORD_GRACE_MS + forgotten
+    let lasts_ms = match () {
+        () if faults::is_on(Fault::LostMessageForgotten) => i64::from(u32::MAX),
+        () if faults::is_on(Fault::MessageClaimTooShort) => 1,
+        () => request.timeout_ms + SEND_RECORD_GRACE_MS,
+    };
+    hub.now + lasts_ms
 }
 
 /// Claims messages that are due, the longest overdue first, at most `room` of them and a bounded batch; the effects bring
@@ -138,16 +142,14 @@ fn claim(hub: &Hub<'_>, effects: &mut Effects, row: &OutboxRow) -> Result<(), Da
 pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Result<(), DatabaseError> {
     let row = &order.row;
     hub.command(|effects| match (delivery, row.kind) {
+        // With its claim, it has fallen due by itself.
+        (Delivery::NotTried, _) if hub.now >= row.next_at => Ok(()),
         (Delivery::NotTried, _) => {
             let back = OutboxRow { next_at: hub.now, attempts: row.attempts.saturating_sub(1), ..row.clone() };
             outbox::move_to(hub.db, row, &back).map(drop)
         }
-        (_, Kind::Wake) => {
-            if outbox::delete(hub.db, row)? {
-                wakes::ended(hub, effects, order, delivery)?;
-            }
-            Ok(())
-        }
+        (_, Kind::Wake) => wakes::ended(hub, effects, order, delivery),
+        (Delivery::Accepted, _) if faults::is_on(Fault::AcceptedSentAgain) => Ok(()),
         (Delivery::Accepted, Kind::Callback | Kind::Notice) => outbox::delete(hub.db, row).map(drop),
         (Delivery::Unknown, _) => put_off(hub, row, "no answer in time", None),
         (Delivery::Rejected { why, retry_after_ms }, _) => put_off(hub, row, why, *retry_after_ms),
@@ -157,7 +159,7 @@ pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Res
 /// Back to be sent later, or dead.
 fn put_off(hub: &Hub<'_>, row: &OutboxRow, why: &str, retry_after_ms: Option<i64>) -> Result<(), DatabaseError> {
     let last_status = Some(why.to_owned());
-    if row.attempts >= SENDS_MAX {
+    if row.attempts >= SENDS_MAX - u32::from(faults::is_on(Fault::GivenUpEarly)) {
         return die(hub, row, last_status);
     }
     let [jitter] = hub.random();

@@ -2,6 +2,7 @@
 
 use super::{Effects, Hub, callbacks};
 use crate::domain::task::Life;
+use crate::faults::{self, Fault};
 use crate::store::database::DatabaseError;
 use crate::store::tasks::{TaskHead, Wishes};
 
@@ -13,7 +14,7 @@ pub(super) fn owe(
     next: &Life,
     wishes: &Wishes,
 ) -> Result<(), DatabaseError> {
-    if next.state.is_terminal() {
+    if next.state.is_terminal() && !faults::is_on(Fault::CallbackForgotten) {
         callbacks::owe(hub, effects, &task.id, next, wishes.callback_url.as_deref())?;
     }
     Ok(())

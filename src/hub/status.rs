@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use super::Hub;
 use super::executors::{ExecutorView, list_executors};
 use super::grants::replayed_grants;
+use crate::domain::limits::OUTBOX_READ_MAX;
 use crate::domain::task::Lane;
 use crate::store::database::DatabaseError;
 use crate::store::grants::GrantRow;
 use crate::store::migrate;
+use crate::store::outbox::{self, OutboxRow};
 use crate::store::tasks;
 
 /// Tasks counted in a queue before the count says "at least".
@@ -29,6 +31,8 @@ pub struct HubStatus {
     pub queues: BTreeMap<String, (u32, u32)>,
     /// When a timer runs out next, in milliseconds.
     pub next_due_at: Option<i64>,
+    /// Messages that were given up and are still kept, the latest first.
+    pub dead: Vec<OutboxRow>,
     /// Grants that ended lately because a copy of one of their credentials was used.
     pub replayed: Vec<GrantRow>,
 }
@@ -51,6 +55,7 @@ pub fn hub_status(hub: &Hub<'_>) -> Result<HubStatus, DatabaseError> {
         executors,
         queues,
         next_due_at: hub.next_due()?,
+        dead: outbox::page(hub.db, outbox::State::Dead, OUTBOX_READ_MAX)?,
         replayed: replayed_grants(hub)?,
     })
 }

@@ -20,20 +20,24 @@ use crate::outbound::webhook::{self, Message};
 use crate::store::database::DatabaseError;
 use crate::store::events;
 use crate::store::executors::{self, ExecutorRow};
-use crate::store::outbox::{Kind, OutboxRow, State as Standing};
+use crate::store::outbox::{self as rows, Kind, OutboxRow};
 use crate::store::tasks::{self, TaskHead, Wishes};
 
 /// The executors that a task at some address may go to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Consumers(Vec<ExecutorRow>);
+pub(super) struct Consumers {
+    executors: Vec<ExecutorRow>,
+    /// Whether the address is a queue, at which several may be woken for one task.
+    is_queue: bool,
+}
 
 impl Consumers {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.executors.is_empty()
     }
 
     pub(super) fn any_is_sent(&self) -> bool {
-        self.0.iter().any(|executor| wake_of(executor).is_sent())
+        self.executors.iter().any(|executor| wake_of(executor).is_sent())
     }
 }
 
@@ -46,10 +50,12 @@ fn wake_of(executor: &ExecutorRow) -> Wake {
 
 /// Who may claim a task at this address.
 pub(super) fn consumers(hub: &Hub<'_>, address: &Address) -> Result<Consumers, DatabaseError> {
-    Ok(Consumers(match address {
-        Address::Executor(name) => executors::by_name(hub.db, name)?.into_iter().collect(),
-        Address::Queue(queue) => executors::serving(hub.db, queue)?,
-    }))
+    Ok(match address {
+        Address::Executor(name) => {
+            Consumers { executors: executors::by_name(hub.db, name)?.into_iter().collect(), is_queue: false }
+        }
+        Address::Queue(queue) => Consumers { executors: executors::serving(hub.db, queue)?, is_queue: true },
+    })
 }
 
 /// Whether a task at this address calls for wakes.
@@ -67,10 +73,15 @@ pub(super) fn plan(
     if life.next_wake_at.is_none_or(|at| at > hub.now) {
         return Ok((life, vec![]));
     }
-    // Of the last one nobody knows, and it has had its time: should it still be under way, it is overtaken.
-    let overtaken = u32::from(life.last_wake_status == Some(WakeStatus::Sent));
-    let life = Life { wake_round: life.wake_round + overtaken, ..life };
-    let woken: Vec<&ExecutorRow> = consumers.0.iter().filter(|executor| wake_of(executor).is_sent()).collect();
+    // What may still be under way is overtaken by a new round: a wake of which nobody knows although it has had its time, and
+    // those to others at a queue when one was refused.
+    let is_overtaken = match life.last_wake_status {
+        Some(WakeStatus::Sent) => true,
+        Some(WakeStatus::Rejected) => consumers.is_queue,
+        _ => false,
+    };
+    let life = Life { wake_round: life.wake_round + u32::from(is_overtaken), ..life };
+    let woken: Vec<&ExecutorRow> = consumers.executors.iter().filter(|executor| wake_of(executor).is_sent()).collect();
     // What the task was woken with before does not cover it again.
     let is_later = |sent_at: &i64| life.last_wake_at.is_none_or(|own| *sent_at > own);
     let covered_at = |executor: &ExecutorRow| covered_at(hub, executor).filter(is_later);
@@ -130,12 +141,12 @@ fn wake(
     let digest = digest.get(..8).unwrap_or_default();
     let id = match task {
         Some((id, life)) => format!("wake_{id}_{}_{}_{digest}", life.wake_round, executor.name),
-        None => format!("wake_{}_{}_{digest}", hub.now, executor.name),
+        None => format!("wake_{}_{}_{digest}", executor.name, hub.random_text::<9>()),
     };
     let Some(request) = request(hub, executor, &id, &body) else { return Ok(None) };
     executors::woken(hub.db, &executor.name, hub.now)?;
     let row = OutboxRow {
-        state: Standing::Due,
+        state: rows::State::Due,
         next_at: hub.now,
         id,
         kind: Kind::Wake,
@@ -177,7 +188,12 @@ pub(super) fn again(
     }
     let executor = executors::by_name(hub.db, &row.subject)?;
     let request = executor.as_ref().and_then(|executor| request(hub, executor, &row.id, &row.body));
-    let Some(task) = task else { return Ok(request) };
+    let Some(task) = task else {
+        if request.is_some() {
+            executors::woken(hub.db, &row.subject, hub.now)?;
+        }
+        return Ok(request);
+    };
     if row.attempts >= attempts_max {
         // Sent as often as permitted, and never recorded: the hub dies on every try. Give up rather than go on for ever.
         settle(hub, effects, &task, row, WakeStatus::GivenUp, Some("it was never recorded what became of it"))?;
@@ -215,8 +231,8 @@ fn store(hub: &Hub<'_>, task: &TaskHead, life: &Life, event_seq: i64) -> Result<
     tasks::wake(hub.db, task, life, due_at, event_seq, hub.now)?.ok_or_else(refused)
 }
 
-/// Takes over what became of a wake. One that comes too late to matter changes nothing: the task was claimed meanwhile, or
-/// it is in a later round, as it is when another receiver of this round has already accepted.
+/// Takes over what became of a wake; whatever that is, the wake leaves the outbox. For the task it may come too late to matter:
+/// it was claimed meanwhile, or it is in a later round, as it is when another receiver of this round has already accepted.
 pub(super) fn ended(
     hub: &Hub<'_>,
     effects: &mut Effects,
@@ -231,6 +247,9 @@ pub(super) fn ended(
     };
     if status == WakeStatus::Rejected {
         executors::wake_refused(hub.db, &order.row.subject, order.claimed_at)?;
+    }
+    if !rows::delete(hub.db, &order.row)? {
+        return Ok(());
     }
     match waiting_task(hub, &order.row)? {
         Some(task) => settle(hub, effects, &task, &order.row, status, why),

@@ -1,9 +1,10 @@
-//! The owner API (design §12): executors and their keys, clients and their grants, and a task with
-//! its whole history.
+//! The owner API (design §12): executors and their keys, clients and their grants, the outbox, and a task with its whole
+//! history.
 //!
 //! Owns the words of `/api`. Invariants: a key is shown once, in the answer that creates it; the secrets of a wake are
 //! never shown again. It refuses to know SQL.
 
+mod outbox;
 mod sign_in;
 mod views;
 
@@ -49,6 +50,10 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
         Route::ListGrants => sign_in::grants(hub),
         Route::RevokeGrants => sign_in::revoke_grants(hub),
         Route::RevokeGrant(id) => sign_in::revoke_grant(hub, id),
+        Route::ListOutbox => outbox::list(hub),
+        Route::RetryMessage(id) => outbox::retry(hub, id),
+        Route::DiscardMessage(id) => outbox::discard(hub, id),
+        Route::CallbackSecret => Ok(outbox::callback_secret(hub)),
         Route::ChangePassphrase => sign_in::change_passphrase(hub, request),
         Route::Health
         | Route::ResourceMetadata

@@ -74,7 +74,9 @@ fn what_else(before: &Life, after: &Life, now: i64) -> String {
     let gave_up = after.last_wake_status == Some(WakeStatus::GivenUp);
     say(gave_up, "no further wake: it waits for a poll or for `wake_executor`");
     let wake = match before.state.lane() {
-        Some(Lane::Ready) if after.last_wake_status == Some(WakeStatus::Sent) => "sent again unless recorded",
+        Some(Lane::Ready) if after.last_wake_status == Some(WakeStatus::Sent) => {
+            "unless its outcome says otherwise, the next wake"
+        }
         Some(Lane::Ready) => "the next wake",
         _ => "a wake is due",
     };

@@ -9,6 +9,7 @@ mod mcp;
 mod migrations;
 mod oauth;
 mod oauth_hostile;
+mod outbox;
 mod routes;
 mod secrets;
 mod settings;

@@ -12,6 +12,8 @@ use crate::mcp::moment::Moment;
 
 /// What the executors may cost, and the queues as much; the rest is for everything else.
 const LIST_COST_MAX: usize = 12_000;
+/// How much is shown of where a message was to go, in characters.
+const SUBJECT_SHOWN_CHARS_MAX: usize = 100;
 /// How much is shown of what a client calls itself, in characters.
 const CLIENT_NAME_SHOWN_CHARS_MAX: usize = 40;
 /// Troubles that are told.
@@ -127,6 +129,18 @@ fn executor(executor: &ExecutorView, now: i64) -> Executor {
     }
 }
 
+/// What was to be told outside, and could not be.
+fn given_up(status: &HubStatus) -> Option<String> {
+    let latest = status.dead.first()?;
+    let (count, kind) = (status.dead.len(), latest.kind.as_str());
+    let to = shorten(&latest.subject, SUBJECT_SHOWN_CHARS_MAX);
+    let why = latest.last_status.as_deref().unwrap_or("it is not known why");
+    Some(format!(
+        "Messages that could not be delivered: {count}; the latest is a {kind} to {to} ({why}). GET /api/outbox lists them, POST \
+         /api/outbox/ID/retry sends one again, DELETE /api/outbox/ID forgets it."
+    ))
+}
+
 /// Executors for which tasks wait and that are not there, and clients of whose credentials somebody has a copy.
 fn attention(status: &HubStatus) -> Vec<String> {
     let replayed = status.replayed.iter().map(|grant| {
@@ -149,5 +163,5 @@ fn attention(status: &HubStatus) -> Vec<String> {
         let tasks = if ready == 1 { "1 task waits".to_owned() } else { format!("{ready} tasks wait") };
         format!("{tasks} for {name}, which {seen}. {remedy}")
     };
-    replayed.chain(status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told)).collect()
+    replayed.chain(given_up(status)).chain(status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told)).collect()
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use taskhub::domain::settings::Settings;
 use taskhub::store::database::{Database as _, Value};
 
+use super::messages::Messages;
 use crate::support::NativeDatabase;
 
 const ROW: &str =
@@ -63,6 +64,8 @@ pub struct Known {
     /// The one result that was accepted.
     pub result: Option<String>,
     pub completed_at: Option<i64>,
+    /// Whether its submitter wants to be told of its end.
+    pub callback: bool,
 }
 
 /// What an attempt asks for.
@@ -94,8 +97,6 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct WakeLog {
     pub sent_at: Option<i64>,
-    /// Its outcome is known; a later one of the same moment does not count.
-    pub ended: bool,
     pub refused: bool,
     pub claimed_at: Option<i64>,
 }
@@ -106,6 +107,7 @@ pub struct Auditor {
     /// Ids of those that are not over.
     pub open: BTreeSet<String>,
     pub wakes: BTreeMap<String, WakeLog>,
+    pub messages: Messages,
     /// Executors that are woken, by address.
     woken: BTreeMap<String, Vec<String>>,
     settings: Settings,
@@ -113,7 +115,14 @@ pub struct Auditor {
 
 impl Auditor {
     pub fn new(settings: Settings) -> Self {
-        Self { tasks: BTreeMap::new(), open: BTreeSet::new(), wakes: BTreeMap::new(), woken: BTreeMap::new(), settings }
+        Self {
+            tasks: BTreeMap::new(),
+            open: BTreeSet::new(),
+            wakes: BTreeMap::new(),
+            messages: Messages::default(),
+            woken: BTreeMap::new(),
+            settings,
+        }
     }
 
     /// A task was taken in.
@@ -197,6 +206,9 @@ impl Auditor {
         let task = self.tasks.get_mut(id).expect("a task that ends is known");
         if task.standing.is_over() && self.open.remove(id) {
             task.completed_at = Some(now);
+            if task.callback {
+                self.messages.owe_callback(id);
+            }
         }
     }
 
@@ -288,7 +300,7 @@ impl Auditor {
         let covered = self.wakes.get(executor).is_some_and(|log| self.covers(log, now));
         let log = self.wakes.entry(executor.to_owned()).or_default();
         assert!(forced || !covered, "a wake of {executor} was sent although another covers it");
-        *log = WakeLog { sent_at: Some(now), ended: false, refused: false, claimed_at: log.claimed_at };
+        *log = WakeLog { sent_at: Some(now), refused: false, claimed_at: log.claimed_at };
     }
 
     /// An executor is woken for its own tasks and for those of its queues.

@@ -14,12 +14,13 @@ use taskhub::faults::{Fault, is_on};
 use taskhub::hub::{
     Answer, AnswerRejected, AttemptCall, AttemptRejected, CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer,
     Delivery, Effects, Heartbeat, Hub, Order, Outcome, Presence, Release, Report, RetryRejected, Submit,
-    SubmitRejected, When, addresses, answer, cancel, claim, create_executor, defer, heartbeat, purge, record_delivery,
-    release, report, retry_task, submit, sweep, wake_executor,
+    SubmitRejected, When, addresses, answer, cancel, claim, create_executor, defer, dispatch, heartbeat, purge,
+    purge_outbox, record_delivery, release, report, retry_task, submit, sweep, wake_executor,
 };
 use taskhub::store::database::{Database, Value};
 use taskhub::store::executors::{ExecutorRow, by_name};
 use taskhub::store::migrate::migrate;
+use taskhub::store::outbox::Kind;
 
 use crate::simulation::auditor::{Auditor, Known, Standing, Verb, Verdict};
 use crate::simulation::chance::Chance;
@@ -37,6 +38,7 @@ const CLAIMS_MAX: usize = 6;
 const AUDIT_EVERY: u64 = 1_000;
 /// The alarm may be late, but within so many steps what is due has been swept.
 const OVERDUE_STEPS_MAX: u32 = 100;
+const OWED: &str = "SELECT id FROM outbox WHERE state = 'due'";
 const DAY_MS: i64 = 86_400_000;
 const QUEUES: [&str; 3] = ["errands", "builds", "mail"];
 
@@ -93,6 +95,7 @@ pub struct Tally {
     pub late: u64,
     pub repeated: u64,
     pub wakes: u64,
+    pub callbacks: u64,
     pub answers: u64,
     pub failures: u64,
     pub restarts: u64,
@@ -110,6 +113,7 @@ impl Tally {
         self.late += other.late;
         self.repeated += other.repeated;
         self.wakes += other.wakes;
+        self.callbacks += other.callbacks;
         self.answers += other.answers;
         self.failures += other.failures;
         self.restarts += other.restarts;
@@ -208,6 +212,8 @@ impl Workload {
             self.step();
             if step % AUDIT_EVERY == 0 || step == steps {
                 self.auditor.check_all(&self.db);
+                self.auditor.messages.check(&self.db);
+                self.auditor.messages.forget_told();
             }
         }
     }
@@ -220,11 +226,11 @@ impl Workload {
             agent.lost = None;
         }
         for _ in 0..2_000 {
-            if self.auditor.open.is_empty() {
+            if self.auditor.open.is_empty() && self.db.rows(OWED).is_empty() {
                 break;
             }
             while let Some(order) = self.in_flight.pop() {
-                self.wake_ends(&order, &Delivery::Accepted);
+                self.delivered(&order, &Delivery::Accepted);
             }
             for index in 0..self.agents.len() {
                 self.claim(index, false);
@@ -239,6 +245,7 @@ impl Workload {
         assert!(self.auditor.open.is_empty(), "left hanging: {:?}", self.auditor.open);
         let owed = "SELECT id FROM tasks WHERE due_at IS NOT NULL OR lane IS NOT NULL";
         assert!(self.db.rows(owed).is_empty(), "something is still due in a hub where all is over");
+        assert!(self.db.rows(OWED).is_empty(), "left hanging: a message");
         self.silence();
     }
 
@@ -333,8 +340,12 @@ impl Workload {
             self.alarm.set(Some(due));
         }
         for order in &effects.outbox {
-            self.tally.wakes += 1;
-            assert!(order.request.body.contains("wake"), "a wake has its own body");
+            self.auditor.messages.goes_out(order, now);
+            match order.row.kind {
+                Kind::Wake => self.tally.wakes += 1,
+                Kind::Callback => self.tally.callbacks += 1,
+                Kind::Notice => panic!("nobody asked for a notice"),
+            }
         }
         self.in_flight.append(&mut effects.outbox.clone());
         effects.outbox.shrink_to_fit();
@@ -352,7 +363,8 @@ impl Workload {
     /// A task has just become claimable, or not: exactly those are woken whom no other wake covers.
     fn woken(&mut self, id: &str, address: &str, is_ready: bool, effects: &Effects) {
         let mut owed = if is_ready { self.auditor.owed(address, self.now.get()) } else { Vec::new() };
-        let mut ordered: Vec<String> = effects.outbox.iter().map(|order| order.row.subject.clone()).collect();
+        let wakes = effects.outbox.iter().filter(|order| order.row.kind == Kind::Wake);
+        let mut ordered: Vec<String> = wakes.map(|order| order.row.subject.clone()).collect();
         for list in [&mut owed, &mut ordered] {
             list.retain(|executor| !self.auditor.is_undecided(executor));
             list.sort();
@@ -365,7 +377,7 @@ impl Workload {
     }
 
     fn ordered(&mut self, effects: &Effects, forced: bool) {
-        for order in &effects.outbox {
+        for order in effects.outbox.iter().filter(|order| order.row.kind == Kind::Wake) {
             self.note(|| {
                 format!(
                     "a wake of {} is ordered for {}",

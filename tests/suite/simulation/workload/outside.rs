@@ -3,32 +3,39 @@
 use super::*;
 
 impl Workload {
-    /// Receivers of wakes accept, refuse, time out, or the hub never learns.
+    /// Receivers accept, refuse, ask to be left alone, time out, or the hub never learns; or it had too much to send.
     pub(super) fn receiver(&mut self) {
         if self.in_flight.is_empty() {
             return;
         }
         let index = self.chance.below(self.in_flight.len() as u64) as usize;
         let order = self.in_flight.swap_remove(index);
-        let outcome = match self.chance.below(10) {
-            0..=4 => Delivery::Accepted,
-            5..=6 => Delivery::Unknown,
-            7..=8 => Delivery::rejected("answered 500"),
+        let outcome = match self.chance.below(20) {
+            0..=9 => Delivery::Accepted,
+            10..=12 => Delivery::Unknown,
+            13..=15 => Delivery::rejected("answered 500"),
+            16 => {
+                let retry_after_ms = Some(self.chance.below(7_200_000) as i64);
+                Delivery::Rejected { why: "answered 429".to_owned(), retry_after_ms }
+            }
+            17 => Delivery::NotTried,
             _ => return,
         };
-        self.wake_ends(&order, &outcome);
+        self.delivered(&order, &outcome);
     }
 
-    pub(super) fn wake_ends(&mut self, order: &Order, outcome: &Delivery) {
+    pub(super) fn delivered(&mut self, order: &Order, outcome: &Delivery) {
         let (answer, _) = self.command(|hub| record_delivery(hub, order, outcome));
+        let (kind, subject) = (order.row.kind.as_str(), &order.row.subject);
         let task = order.row.task_id.as_deref().unwrap_or("it");
-        self.note(|| format!("the wake of {} for {task} ends as {outcome:?}: {answer:?}", order.row.subject));
+        self.note(|| format!("the {kind} to {subject} for {task} ends as {outcome:?}: {answer:?}"));
         match answer {
             Ok(()) => {
-                let log = self.auditor.wakes.entry(order.row.subject.clone()).or_default();
-                if log.sent_at == Some(order.claimed_at) && !log.ended {
-                    log.ended = true;
-                    log.refused = matches!(outcome, Delivery::Rejected { .. });
+                self.auditor.messages.recorded(order, outcome, self.now.get());
+                if order.row.kind == Kind::Wake {
+                    let log = self.auditor.wakes.entry(subject.clone()).or_default();
+                    let refused = matches!(outcome, Delivery::Rejected { .. });
+                    log.refused |= refused && log.sent_at == Some(order.claimed_at);
                 }
             }
             Err(error) => self.failure(&error),
@@ -73,6 +80,16 @@ impl Workload {
             }
         }
         self.swept();
+        for _ in 0..100 {
+            let room = self.chance.below(20) as usize;
+            let (dispatched, effects) = self.command_without_failure(|hub| dispatch(hub, room));
+            let dispatched = dispatched.expect("the database works");
+            assert!(dispatched.trouble.is_empty(), "the sweep met {:?}", dispatched.trouble);
+            self.resent(&effects);
+            if !dispatched.more {
+                break;
+            }
+        }
     }
 
     pub(super) fn resent(&mut self, effects: &Effects) {
@@ -103,6 +120,10 @@ impl Workload {
                 // The same batch again: the model forgets all of them at once.
                 Err(error) => self.failure(&error),
             }
+        }
+        match self.command(purge_outbox).0 {
+            Ok(()) => self.auditor.messages.purged(),
+            Err(error) => self.failure(&error),
         }
         self.auditor.purged(self.now.get());
         self.tally.purged += (before - self.auditor.tasks.len()) as u64;

@@ -32,6 +32,7 @@ impl Workload {
             not_before: None,
             idempotency_key: self.chance.percent(70).then(|| format!("key-{}", self.counter)),
             max_attempts: self.chance.percent(30).then(|| 1 + self.chance.below(3) as u32),
+            callback_url: self.chance.percent(20).then(|| "https://submitter.example/told".to_owned()),
             ..Submit::default()
         };
         let delay = self.chance.percent(10) && input.deadline.is_none();
@@ -74,6 +75,7 @@ impl Workload {
             ends: Vec::new(),
             result: None,
             completed_at: None,
+            callback: input.callback_url.is_some(),
         };
         self.note(|| {
             let Known { address, standing, max_attempts, deadline_at, .. } = &known;
@@ -199,6 +201,7 @@ impl Workload {
                     queue,
                     priority: Some(old.priority),
                     max_attempts: Some(old.max_attempts),
+                    callback_url: old.callback.then(|| "https://submitter.example/told".to_owned()),
                     ..Submit::default()
                 };
                 self.born(&submitted.id, &input, &effects);

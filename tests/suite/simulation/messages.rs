@@ -1,0 +1,98 @@
+//! An independent, simple model of the outbox: what is owed to the outside, what was sent, and what became of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use taskhub::hub::{Delivery, Order};
+use taskhub::store::database::{Database as _, Value};
+
+use crate::support::NativeDatabase;
+
+/// Tries of a message before it must be given up.
+const TRIES_MAX: u32 = 8;
+/// How long whoever sends has to begin and to record, beyond the time-out of the request.
+const GRACE_MS: i64 = 5_000;
+const STANDING: &str = "SELECT state FROM outbox WHERE id = ?1";
+
+#[derive(Clone, Debug, Default)]
+struct Message {
+    body: String,
+    /// Until when nobody else may send it.
+    claimed_until: Option<i64>,
+    tries: u32,
+    accepted: bool,
+}
+
+/// The model.
+#[derive(Default)]
+pub struct Messages {
+    sent: BTreeMap<String, Message>,
+    /// Callbacks of tasks that are over and whose submitter wants to be told.
+    owed: BTreeSet<String>,
+}
+
+impl Messages {
+    /// A task is over whose submitter wants to be told.
+    pub fn owe_callback(&mut self, task: &str) {
+        self.owed.insert(format!("end_{task}"));
+    }
+
+    /// A message goes out.
+    pub fn goes_out(&mut self, order: &Order, now: i64) {
+        let (id, row) = (&order.row.id, &order.row);
+        let message =
+            self.sent.entry(id.clone()).or_insert_with(|| Message { body: row.body.clone(), ..Message::default() });
+        assert_eq!(message.body, order.request.body, "{id} changed between two tries");
+        assert!(!message.accepted, "{id} was accepted and is sent again");
+        let claimed = message.claimed_until.is_some_and(|until| now < until);
+        assert!(!claimed, "{id} is sent twice at once");
+        message.claimed_until = Some(now + order.request.timeout_ms + GRACE_MS);
+        message.tries += 1;
+    }
+
+    /// What became of it was recorded.
+    pub fn recorded(&mut self, order: &Order, delivery: &Delivery, now: i64) {
+        let Some(message) = self.sent.get_mut(&order.row.id) else { return };
+        let current = message.claimed_until == Some(order.claimed_at + order.request.timeout_ms + GRACE_MS);
+        if !current || (*delivery == Delivery::NotTried && Some(now) >= message.claimed_until) {
+            return;
+        }
+        message.claimed_until = None;
+        match delivery {
+            Delivery::Accepted => message.accepted = true,
+            Delivery::NotTried => message.tries -= 1,
+            Delivery::Unknown | Delivery::Rejected { .. } => {}
+        }
+    }
+
+    /// Every callback that is owed was accepted, or is there to be sent, or was given up at its bound; and no other was sent.
+    pub fn check(&self, db: &NativeDatabase) {
+        for id in self.sent.keys().filter(|id| id.starts_with("end_")) {
+            assert!(self.owed.contains(id), "{id} was sent and is not owed");
+        }
+        for id in &self.owed {
+            let sent = self.sent.get(id).cloned().unwrap_or_default();
+            let row = db.execute(STANDING, &[id.into()]).expect("the outbox can be read").pop();
+            match row.as_deref() {
+                Some([Value::Text(state)]) if state == "due" => {
+                    assert!(!sent.accepted, "{id} was accepted and is kept")
+                }
+                Some(_) => assert_eq!(sent.tries, TRIES_MAX, "{id} was given up before its bound"),
+                None => assert!(sent.accepted, "{id} is owed to the outside and was lost"),
+            }
+        }
+    }
+
+    /// What was given up long ago may be forgotten.
+    pub fn purged(&mut self) {
+        let sent = &self.sent;
+        self.owed.retain(|id| sent.get(id).is_none_or(|message| message.tries < TRIES_MAX));
+        self.sent.retain(|_, message| message.tries < TRIES_MAX);
+    }
+
+    /// What is over and told of need not be remembered.
+    pub fn forget_told(&mut self) {
+        let sent = &mut self.sent;
+        self.owed.retain(|id| !sent.get(id).is_some_and(|message| message.accepted));
+        sent.retain(|_, message| !message.accepted);
+    }
+}
