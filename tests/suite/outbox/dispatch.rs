@@ -94,7 +94,7 @@ fn what_was_not_begun_is_due_at_once_and_has_spent_no_try() {
     world.pass(6_000);
     assert!(world.now() > first.begin_by());
     for _ in 0..20 {
-        let order = world.run(|hub| hub::list_outbox(hub)).0.unwrap().0.remove(0);
+        let order = world.run(hub::list_outbox).0.unwrap().0.remove(0);
         assert_eq!(order.attempts, 1);
         world.record(&Order { row: order, ..first.clone() }, Delivery::NotTried);
         only(world.pass_and_sweep(0));
