@@ -149,6 +149,9 @@ fn tick(object: &Rc<Object>, now: i64) -> Json {
             Err(Panicked) => return json!({ "handled": handled, "error": "panicked" }),
         }
     }
+    while let Ok(Ok(dispatched)) = object.run(now, |hub| hub::dispatch(hub, object.dispatcher.room()))
+        && dispatched.more
+    {}
     let mut after = String::new();
     while let Ok(Ok(Some(next))) = object.run(now, |hub| hub::purge(hub, &after)) {
         after = next;

@@ -62,6 +62,7 @@ fn tick(hub: &Hub<'_>) -> Response {
             break;
         }
     }
+    while hub::dispatch(hub, usize::MAX).expect("the outbox can be read").more {}
     let mut after = String::new();
     while let Some(next) = hub::purge(hub, &after).expect("a purge succeeds") {
         after = next;
