@@ -45,8 +45,13 @@ pub enum Hold {
 /// What happens to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// What a waiting task waited for has come: time, tasks, approval, or the owner woke it.
+    /// What a waiting task waited for has come: time, tasks, or the owner woke it.
     Ready,
+    /// The owner approved it; it may begin at this time, in milliseconds, if one was given.
+    Approved {
+        /// `not_before`.
+        until: Option<i64>,
+    },
     /// A task that it depends on failed or was canceled.
     DependencyFailed,
     /// The owner refused it.
@@ -95,6 +100,8 @@ pub enum Event {
     Deferred(Fence, i64),
     /// The executor gives the task back.
     Released(Fence),
+    /// It goes to another address, or back to its own without the executor that has it.
+    Readdressed,
     /// The submitter or owner calls it off.
     Cancel,
     /// Its time has come: the deadline, the lease, the input limit, the silence after an answer, or the end of a wait.
@@ -171,9 +178,11 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
         (_, Event::Cancel) => Ok(end(next, Canceled, None, now)),
         (_, Event::Time) => by_time(next, rules),
 
-        (Waiting, Event::Ready) => Ok(ready(next, rules, now)),
-        (Waiting, Event::DependencyFailed) => Ok(end(next, Failed, Some(FailureCode::DependencyFailed), now)),
-        (Waiting, Event::Denied) => Ok(end(next, Failed, Some(FailureCode::Denied), now)),
+        (_, Event::Readdressed) => Ok(if life.state == Waiting { next } else { ready(next, rules, now) }),
+
+        (Waiting, Event::Ready | Event::Approved { .. } | Event::Denied | Event::DependencyFailed) => {
+            end_wait(next, event, rules)
+        }
 
         (Submitted | Dispatched, Event::WakeSent) => Ok(wake_sent(next, rules)),
         (Submitted | Dispatched, Event::WakeCoalesced { sent_at }) => Ok(wake_coalesced(next, *sent_at, rules)),
@@ -217,10 +226,25 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
             Err(Refused::LeaseLost)
         }
         (Submitted | Dispatched | Waiting | Working, Event::Answered)
-        | (Submitted | Dispatched | Working | InputRequired, Event::Ready)
+        | (Submitted | Dispatched | Working | InputRequired, Event::Ready | Event::Approved { .. })
         | (Submitted | Dispatched | Working | InputRequired, Event::DependencyFailed | Event::Denied)
         | (Waiting | Working | InputRequired, Event::WakeSent | Event::WakeCoalesced { .. } | Event::WakeEnded(_))
         | (Waiting | Working | InputRequired, Event::Claim { .. }) => Err(Refused::WrongState),
+    }
+}
+
+/// What ends a wait that no clock ends. Nothing but the owner's word ends a wait for that.
+fn end_wait(life: Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refused> {
+    let for_approval = life.waiting_on == Some(WaitingOn::Approval);
+    match event {
+        Event::Approved { until } if for_approval => match until.filter(|at| *at > rules.now) {
+            Some(at) => Ok(wait(life, WaitingOn::Time, Some(at))),
+            None => Ok(ready(life, rules, rules.now)),
+        },
+        Event::Denied if for_approval => Ok(end(life, State::Failed, Some(FailureCode::Denied), rules.now)),
+        Event::Ready if !for_approval => Ok(ready(life, rules, rules.now)),
+        Event::DependencyFailed => Ok(end(life, State::Failed, Some(FailureCode::DependencyFailed), rules.now)),
+        _ => Err(Refused::WrongState),
     }
 }
 

@@ -34,6 +34,24 @@ pub const EXECUTORS_MAX: usize = 64;
 pub const EXECUTOR_HELD_MAX: u32 = 1_000;
 /// Keys of one executor that are valid at a time.
 pub const EXECUTOR_KEYS_MAX: usize = 2;
+/// The largest daily limit of an executor, in tasks.
+pub const EXECUTOR_DAY_TASKS_MAX: u32 = 1_000_000;
+/// Longest version that an executor may give of itself, in characters.
+pub const VERSION_CHARS_MAX: usize = 100;
+/// Most capabilities that an executor may give of itself.
+pub const CAPABILITIES_MAX: usize = 32;
+/// Longest capability, in characters.
+pub const CAPABILITY_CHARS_MAX: usize = 100;
+/// How long after its last call an executor counts as there, in milliseconds (design §11).
+pub const ONLINE_MS: i64 = 60_000;
+/// A claim writes when its executor was at work no more often than this, in milliseconds, unless a wake waits to be answered.
+pub const PRESENCE_WRITE_MS: i64 = 60_000;
+/// A call that writes nothing else writes when its executor was last seen no more often than this, in milliseconds.
+pub const PRESENCE_IDLE_WRITE_MS: i64 = 900_000;
+/// Tasks that are readied for a wake when their executor goes to work again.
+pub const RESUMED_TASKS_MAX: usize = 50;
+/// Tasks of a deleted executor that one call cancels or moves; the call is repeated for the rest.
+pub const LEFT_TASKS_MAX: usize = 500;
 
 /// Priorities run from 0 (last) to 9 (first).
 pub const PRIORITY_MAX: u8 = 9;

@@ -217,7 +217,7 @@ impl Object {
     }
 
     fn set_going(self: &Rc<Self>, effects: Effects) {
-        let Effects { changed, ready, outbox } = effects;
+        let Effects { changed, ready, outbox, cut_off: _ } = effects;
         self.waiting.wake(&changed, &ready);
         #[cfg(feature = "test-hooks")]
         if super::test_routes::scripted_now().is_some() {

@@ -18,12 +18,21 @@ use crate::http::{auth, body};
 use crate::hub::{self, AttemptCall, Claim, Defer, Heartbeat, Hub, Release, Report};
 use crate::store::executors::ExecutorRow;
 
+/// The executor that calls, by the registry of keys. A call that waited is asked again when it goes on.
+pub fn caller(hub: &Hub<'_>, request: &Request) -> Result<ExecutorRow, Response> {
+    match hub::authenticate(hub, auth::bearer(request).unwrap_or_default()) {
+        Ok(Some(executor)) if executor.disabled_at.is_some() => Err(refusals::disabled(&executor.name).response()),
+        Ok(Some(executor)) => Ok(executor),
+        Ok(None) => Err(wrong_executor_key()),
+        Err(error) => Err(storage_failed(error.failure()).response()),
+    }
+}
+
 /// Answers one call of an executor.
 pub fn handle(hub: &Hub<'_>, request: &Request, call: ExecutorCall) -> Outcome {
-    let executor = match hub::authenticate(hub, auth::bearer(request).unwrap_or_default()) {
-        Ok(Some(executor)) => executor,
-        Ok(None) => return Outcome::Reply(wrong_executor_key()),
-        Err(error) => return Outcome::Reply(storage_failed(error.failure()).response()),
+    let executor = match caller(hub, request) {
+        Ok(executor) => executor,
+        Err(refusal) => return Outcome::Reply(refusal),
     };
     let answer = match call {
         ExecutorCall::Claim => claim(hub, request, &executor),
@@ -205,10 +214,17 @@ fn release(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<J
 }
 
 fn ping(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Json, Problem> {
-    let _: PingBody = body::typed(&body::json(request)?)?;
+    let body: PingBody = body::typed(&body::json(request)?)?;
+    hub::introduce(hub, executor, body.version.as_deref(), body.capabilities.as_deref())
+        .map_err(|rejected| refusals::introduction(&rejected))?;
     let own = Address::Executor(executor.name.clone()).to_string();
     let addresses: Vec<String> = std::iter::once(own).chain(executor.queues.iter().cloned()).collect();
     let queues = hub::ready_counts(hub, &addresses).map_err(|error| storage_failed(error.failure()))?;
     let held = hub::held_count(hub, &executor.name).map_err(|error| storage_failed(error.failure()))?;
-    Ok(pong(&executor.name, &queues, held, hub.now(), hub.settings()))
+    let present = ExecutorRow {
+        version: body.version.or_else(|| executor.version.clone()),
+        capabilities: body.capabilities.unwrap_or_else(|| executor.capabilities.clone()),
+        ..executor.clone()
+    };
+    Ok(pong(&present, &queues, held, hub.now(), hub.settings()))
 }

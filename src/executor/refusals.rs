@@ -1,8 +1,10 @@
 //! What an executor is told to do next, above all when a call changes nothing. Exhaustive on purpose.
 
+use crate::domain::moment::rfc3339;
 use crate::domain::task::State;
 use crate::http::problem::{Problem, bad_request, storage_failed};
-use crate::hub::{AttemptRejected, ClaimRejected};
+use crate::hub::{AttemptRejected, ClaimRejected, IntroductionRejected, claims_again_at};
+use crate::store::executors::ExecutorRow;
 
 /// The problem that answers a refused heartbeat, result, deferral or release.
 pub fn attempt(rejected: &AttemptRejected) -> Problem {
@@ -71,6 +73,40 @@ pub fn claim(rejected: &ClaimRejected) -> Problem {
         ClaimRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
         ClaimRejected::Database(error) => storage_failed(error.failure()),
     }
+}
+
+/// The problem that answers whatever a disabled executor calls.
+pub fn disabled(name: &str) -> Problem {
+    let detail = format!(
+        "The hub's owner has disabled the executor {name}: none of its calls is taken, and what it holds goes back when its \
+         leases run out. Stop working on its tasks, discard what you have, and do not call again before the owner has \
+         enabled it."
+    );
+    Problem::new(403, "executor_disabled", "Executor disabled", detail)
+}
+
+/// The problem that answers a ping that says of its executor what cannot be kept.
+pub fn introduction(rejected: &IntroductionRejected) -> Problem {
+    match rejected {
+        IntroductionRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
+        IntroductionRejected::Database(error) => storage_failed(error.failure()),
+    }
+}
+
+/// Why claims find nothing for now whatever there is, if that is so, and what to do.
+pub fn rest(executor: &ExecutorRow, now: i64) -> Option<String> {
+    if executor.paused_at.is_some() {
+        let sentence = "The hub's owner has paused this executor: claims find nothing until it is resumed. Finish what you hold, \
+                        and ask again later.";
+        return Some(sentence.to_owned());
+    }
+    claims_again_at(executor, now).map(|at| {
+        format!(
+            "This executor has claimed as many tasks as it may today: claims find nothing before {}. Finish what you hold, and \
+             ask again then.",
+            rfc3339(at)
+        )
+    })
 }
 
 /// What an executor does after a heartbeat.

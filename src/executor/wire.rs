@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use super::refusals;
 use crate::domain::limits;
 use crate::domain::settings::Settings;
 use crate::domain::task::Address;
-use crate::hub::{Claimed, Message, Note};
+use crate::hub::{Claimed, Message, Note, claims_again_at, claims_today};
+use crate::store::executors::ExecutorRow;
 
 /// Body of `POST /executor/claim`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -204,8 +206,15 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
     })
 }
 
-/// The answer to a ping.
-pub fn pong(name: &str, queues: &[(String, u32)], held: u32, now: i64, settings: &Settings) -> Json {
+/// The answer to a ping. An executor that gets one is online, and not disabled.
+pub fn pong(executor: &ExecutorRow, queues: &[(String, u32)], held: u32, now: i64, settings: &Settings) -> Json {
+    let name = &executor.name;
+    let ready: u32 = queues.iter().map(|(_, ready)| ready).sum();
+    let next = match refusals::rest(executor, now) {
+        Some(rest) => rest,
+        None if ready > 0 => "Tasks are waiting: claim one.".to_owned(),
+        None => "Nothing is waiting; claim with wait_seconds to be given the next task as soon as it comes.".to_owned(),
+    };
     let queues: Vec<Json> = queues
         .iter()
         .map(|(address, ready)| match Address::parse(address) {
@@ -215,11 +224,20 @@ pub fn pong(name: &str, queues: &[(String, u32)], held: u32, now: i64, settings:
         .collect();
     json!({
         "executor": name,
+        "version": executor.version,
+        "capabilities": executor.capabilities,
         "queues": queues,
         "held": held,
+        "paused": executor.paused_at.is_some(),
+        "approval": executor.approval.as_str(),
+        "tasks_today": executor.max_tasks_per_day.map(|_| claims_today(executor, now)),
+        "claims_again_at": claims_again_at(executor, now),
+        "next": next,
         "server_time": now,
         "hub_version": env!("CARGO_PKG_VERSION"),
         "limits": {
+            "max_concurrent": executor.max_concurrent,
+            "max_tasks_per_day": executor.max_tasks_per_day,
             "lease_seconds": settings.lease_ms / 1000,
             "heartbeat_every_seconds": heartbeat_every_seconds(settings),
             "claim_wait_seconds_max": limits::CLAIM_WAIT_SECONDS_MAX,

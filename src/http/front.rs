@@ -36,7 +36,10 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::ResourceMetadata
             | Route::ServerMetadata
             | Route::ListExecutors
+            | Route::ListKeys(_)
             | Route::GetTask(_)
+            | Route::ApproveTask(_)
+            | Route::DenyTask(_)
             | Route::ListClients
             | Route::ListGrants
             | Route::ListOutbox
@@ -52,9 +55,8 @@ pub fn is_repeatable(request: &Request) -> bool {
         },
         Ok(Route::Mcp) => is_repeatable_rpc(&body()),
         // A code is good once: whether a lost exchange happened is for the client to find out.
-        Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::DeleteExecutor(_) | Route::RotateKey(_)) => {
-            false
-        }
+        Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::RotateKey(_)) => false,
+        Ok(Route::ChangeExecutor(_) | Route::DeleteExecutor(_) | Route::RevokeKey(..)) => false,
         // A second time, the message is on its way or gone, and the answer would be another one.
         Ok(Route::RetryMessage(_) | Route::DiscardMessage(_)) => false,
         Ok(Route::DeleteClient(_) | Route::RevokeGrants | Route::RevokeGrant(_) | Route::ChangePassphrase) | Err(_) => {
@@ -71,6 +73,7 @@ fn is_repeatable_rpc(message: &Json) -> bool {
     match message["params"]["name"].as_str() {
         Some("submit_task") => arguments["idempotency_key"].is_string(),
         Some("get_task" | "list_tasks" | "list_executors" | "hub_status" | "cancel_task" | "answer_task") => true,
+        Some("approve_task") => true,
         Some("retry_task" | "claim_task" | "heartbeat_task" | "finish_task" | "defer_task") => true,
         _ => false,
     }

@@ -25,12 +25,22 @@ pub enum Route {
     ListExecutors,
     /// `POST /api/executors`
     CreateExecutor,
+    /// `PATCH /api/executors/{name}`
+    ChangeExecutor(String),
     /// `DELETE /api/executors/{name}`
     DeleteExecutor(String),
+    /// `GET /api/executors/{name}/keys`
+    ListKeys(String),
     /// `POST /api/executors/{name}/keys`
     RotateKey(String),
+    /// `DELETE /api/executors/{name}/keys/{id}`
+    RevokeKey(String, String),
     /// `GET /api/tasks/{id}`
     GetTask(String),
+    /// `POST /api/tasks/{id}/approve`
+    ApproveTask(String),
+    /// `POST /api/tasks/{id}/deny`
+    DenyTask(String),
     /// `GET /api/clients`
     ListClients,
     /// `DELETE /api/clients/{id}`, the id percent-encoded
@@ -122,11 +132,17 @@ impl Route {
             (["api", "executors"], "POST") => Ok(Self::CreateExecutor),
             (["api", "executors"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
             (["api", "executors", name], "DELETE") => Ok(Self::DeleteExecutor((*name).to_owned())),
-            (["api", "executors", _], _) => Err(NoRoute::MethodNotAllowed("DELETE")),
+            (["api", "executors", name], "PATCH") => Ok(Self::ChangeExecutor((*name).to_owned())),
+            (["api", "executors", _], _) => Err(NoRoute::MethodNotAllowed("PATCH, DELETE")),
+            (["api", "executors", name, "keys"], "GET") => Ok(Self::ListKeys((*name).to_owned())),
             (["api", "executors", name, "keys"], "POST") => Ok(Self::RotateKey((*name).to_owned())),
-            (["api", "executors", _, "keys"], _) => Err(NoRoute::MethodNotAllowed("POST")),
-            (["api", "tasks", id], "GET") => Ok(Self::GetTask((*id).to_owned())),
-            (["api", "tasks", _], _) => Err(NoRoute::MethodNotAllowed("GET")),
+            (["api", "executors", _, "keys"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
+            (["api", "executors", name, "keys", id], method) => {
+                only("DELETE", method, Self::RevokeKey((*name).to_owned(), (*id).to_owned()))
+            }
+            (["api", "tasks", id], method) => only("GET", method, Self::GetTask((*id).to_owned())),
+            (["api", "tasks", id, "approve"], method) => only("POST", method, Self::ApproveTask((*id).to_owned())),
+            (["api", "tasks", id, "deny"], method) => only("POST", method, Self::DenyTask((*id).to_owned())),
             (["api", "clients"], method) => only("GET", method, Self::ListClients),
             (["api", "clients", id], method) => only("DELETE", method, Self::DeleteClient(decoded(id))),
             (["api", "grants"], "GET") => Ok(Self::ListGrants),
@@ -156,9 +172,14 @@ impl Route {
             Self::Mcp => Access::Client,
             Self::ListExecutors
             | Self::CreateExecutor
+            | Self::ChangeExecutor(_)
             | Self::DeleteExecutor(_)
+            | Self::ListKeys(_)
             | Self::RotateKey(_)
+            | Self::RevokeKey(..)
             | Self::GetTask(_)
+            | Self::ApproveTask(_)
+            | Self::DenyTask(_)
             | Self::ListClients
             | Self::DeleteClient(_)
             | Self::ListGrants

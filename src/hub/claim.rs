@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::attendance::{claims_again_at, note_claim, note_idle};
 use super::query::{TaskDetail, detail, with_events, without_events};
 use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
@@ -10,11 +11,8 @@ use crate::domain::secret;
 use crate::domain::task::{Address, State};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind, NewEvent};
-use crate::store::executors::{self, ExecutorRow};
+use crate::store::executors::ExecutorRow;
 use crate::store::tasks::{self, TaskHead};
-
-/// A poll writes the executor's `last_claim_at` no more often than this, unless a wake waits to be answered.
-const CLAIMED_WRITE_MS: i64 = 60_000;
 
 /// What an executor asks for.
 #[derive(Clone, Debug, Default)]
@@ -72,8 +70,8 @@ impl From<DatabaseError> for ClaimRejected {
     }
 }
 
-/// Claims the most urgent task at any of the executor's addresses; `None` if there is none, or if it holds as many as it
-/// may. A claim that finds nothing writes nothing.
+/// Claims the most urgent task at any of the executor's addresses; `None` if there is none, if it holds as many as it may or
+/// claimed as many today as it may, or if it is paused. A claim that finds nothing writes nothing as a rule.
 pub fn claim(hub: &Hub<'_>, executor: &ExecutorRow, input: &Claim) -> Result<Option<Claimed>, ClaimRejected> {
     let addresses = addresses(executor, input)?;
     let request_key = request_key(executor, input)?;
@@ -83,10 +81,10 @@ pub fn claim(hub: &Hub<'_>, executor: &ExecutorRow, input: &Claim) -> Result<Opt
         {
             return again(hub, executor, &event).map(Some);
         }
-        let Some(task) = next(hub, &addresses)? else { return Ok(None) };
-        if held(hub, executor)? >= executor.max_concurrent.min(EXECUTOR_HELD_MAX) {
+        let Some(task) = free_next(hub, executor, &addresses)? else {
+            note_idle(hub, executor)?;
             return Ok(None);
-        }
+        };
         take(hub, effects, executor, &task, request_key.as_deref()).map(Some)
     })
 }
@@ -113,6 +111,16 @@ fn request_key(executor: &ExecutorRow, input: &Claim) -> Result<Option<String>, 
         return Err(ClaimRejected::Invalid { field: "request_id", detail });
     }
     Ok(Some(secret::sha256_hex(&json!(["claim", executor.name, id]).to_string())))
+}
+
+/// The next task, if the executor may claim any.
+fn free_next(hub: &Hub<'_>, executor: &ExecutorRow, addresses: &[String]) -> Result<Option<TaskHead>, DatabaseError> {
+    if !executor.is_at_work() || claims_again_at(executor, hub.now).is_some() {
+        return Ok(None);
+    }
+    let Some(task) = next(hub, addresses)? else { return Ok(None) };
+    let is_full = held(hub, executor)? >= executor.max_concurrent.min(EXECUTOR_HELD_MAX);
+    Ok((!is_full).then_some(task))
 }
 
 /// The most urgent ready task: by priority, then by age, whatever its address.
@@ -159,17 +167,6 @@ fn take(
     effects.task_changed(&task.id, next.state, &task.address);
     let detail = if attempt == 1 { without_events(full) } else { with_events(hub, full)? };
     Ok(claimed(detail, claim_token))
-}
-
-/// Coalescing asks whether a claim came after the latest wake; the owner asks when the executor was last at work.
-fn note_claim(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<(), DatabaseError> {
-    let wake_unanswered = match (executor.last_wake_at, executor.last_claim_at) {
-        (Some(woken_at), Some(claimed_at)) => claimed_at < woken_at,
-        (Some(_), None) => true,
-        (None, _) => false,
-    };
-    let stale = executor.last_claim_at.is_none_or(|at| hub.now - at >= CLAIMED_WRITE_MS);
-    if wake_unanswered || stale { executors::claimed(hub.db, &executor.name, hub.now) } else { Ok(()) }
 }
 
 /// The claim that was made under this request id before, as long as it lives.

@@ -5,7 +5,9 @@
 //! has committed. It refuses to know HTTP, MCP and JSON-RPC.
 
 mod answer;
+mod approve;
 mod attempt;
+mod attendance;
 mod callbacks;
 mod cancel;
 mod claim;
@@ -14,12 +16,14 @@ mod defer;
 mod executors;
 mod grants;
 mod heartbeat;
+mod keys;
 mod list;
 mod outbox;
 mod owed;
 mod passphrase;
 mod query;
 mod release;
+mod removal;
 mod result;
 mod retry;
 mod status;
@@ -36,6 +40,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value as Json;
 
 use crate::domain::lifecycle::Rules;
+use crate::domain::limits::ONLINE_MS;
 use crate::domain::settings::Settings;
 use crate::domain::task::Address;
 use crate::store::database::{Database, DatabaseError};
@@ -43,7 +48,11 @@ use crate::store::events::{self, Kind, NewEvent};
 use crate::store::tasks::TaskHead;
 
 pub use answer::{Answer, AnswerRejected, Answered, answer};
+pub use approve::{Approve, ApproveRejected, Approved, approve};
 pub use attempt::{AttemptCall, AttemptRejected};
+pub use attendance::{
+    Attendance, Attendant, IntroductionRejected, attendance, claims_again_at, claims_today, introduce,
+};
 pub use cancel::{CancelRejected, Canceled, cancel};
 pub use claim::{Claim, ClaimRejected, Claimed, addresses, claim};
 pub use clients::{
@@ -51,19 +60,21 @@ pub use clients::{
 };
 pub use defer::{Defer, Deferred, defer};
 pub use executors::{
-    CreateExecutor, CreatedExecutor, ExecutorRejected, ExecutorView, authenticate, create_executor, delete_executor,
-    executor_at_work, executor_names, list_executors, rotate_key,
+    CreateExecutor, CreatedExecutor, ExecutorChange, ExecutorRejected, ExecutorView, change_executor, create_executor,
+    executor_names, find_executor, list_executors,
 };
 pub use grants::{
     Consent, ConsentRejected, Exchange, Granted, TokenRejected, Tokens, consent, exchange, give_back, granted,
     is_alive, list_grants, purge_sign_in, refresh, replayed_grants, revoke_all_grants, revoke_grant,
 };
 pub use heartbeat::{Beat, Heartbeat, heartbeat};
+pub use keys::{KeyView, NewKey, authenticate, executor_at_work, list_keys, revoke_key, rotate_key};
 pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
 pub use outbox::{Delivery, Dispatched, Order, discard, dispatch, list_outbox, purge_outbox, record_delivery, revive};
 pub use passphrase::{PassphraseRejected, SignIn, change_passphrase, sign_in};
 pub use query::{EventView, Message, Note, TaskDetail, get_task, revision};
 pub use release::{Release, Released, release};
+pub use removal::{Removal, TasksLeft, delete_executor};
 pub use result::{Ended, Outcome, Report, report};
 pub use retry::{RetryRejected, retry_task};
 pub use status::{HubStatus, held_count, hub_status, ready_counts};
@@ -78,8 +89,7 @@ pub trait Entropy {
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// When each executor was last heard from, as far as this process remembers. Not stored: a poll that finds nothing
-/// writes nothing.
+/// When each executor was last heard from, as far as this process remembers. `attendance` says when that is written.
 #[derive(Debug, Default)]
 pub struct Presence(RefCell<HashMap<String, i64>>);
 
@@ -92,6 +102,11 @@ impl Presence {
     /// When it last called, in milliseconds.
     pub fn last_seen_at(&self, executor: &str) -> Option<i64> {
         self.0.borrow().get(executor).copied()
+    }
+
+    /// Whether it called less than a minute ago.
+    pub fn is_online(&self, executor: &str, now: i64) -> bool {
+        self.last_seen_at(executor).is_some_and(|at| now - at < ONLINE_MS)
     }
 
     /// Forgets an executor that was deleted.
@@ -109,6 +124,8 @@ pub struct Effects {
     pub ready: Vec<String>,
     /// Messages to send now. They are durable: one that is never recorded is sent again.
     pub outbox: Vec<Order>,
+    /// Executors whose sockets must close now: disabled, deleted, with a key that ended, or with other queues.
+    pub cut_off: Vec<String>,
 }
 
 /// Everything a command needs beside its input.
@@ -179,6 +196,7 @@ impl<'h> Hub<'h> {
                 all.changed.extend(effects.changed);
                 all.ready.extend(effects.ready);
                 all.outbox.extend(effects.outbox);
+                all.cut_off.extend(effects.cut_off);
                 Ok(value)
             }
             (_, Some(Err(rejected))) => Err(rejected),

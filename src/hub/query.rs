@@ -45,7 +45,7 @@ pub struct Note {
     pub attempt: u32,
     /// When it ended, in milliseconds.
     pub at: i64,
-    /// How: `lease_expired`, `released`, `deferred`, `failed`, `silent`.
+    /// How: `lease_expired`, `released`, `deferred`, `failed`, `silent`, `moved`.
     pub ended: String,
     /// Its last note or error.
     pub note: Option<String>,
@@ -130,6 +130,7 @@ fn note(event: &EventRow) -> Option<Note> {
     let ended = match event.kind {
         Kind::Deferred => "deferred",
         Kind::Retrying => "failed",
+        Kind::Moved if event.data["held_by"].is_string() => "moved",
         // The end of a wait is no end of an attempt.
         Kind::Requeued => event.data["reason"].as_str().filter(|reason| !matches!(*reason, "time" | "woken"))?,
         Kind::Answer if event.data["state"] == State::Submitted.as_str() => "silent",

@@ -2,8 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
+use super::attendance::{Attendance, attendance_of};
 use super::wakes::{self, Consumers};
 use super::{Effects, Hub};
+use crate::domain::executor::Approval;
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{self, Hold};
 use crate::domain::limits::{
@@ -12,11 +14,11 @@ use crate::domain::limits::{
 };
 use crate::domain::secret;
 use crate::domain::target;
-use crate::domain::task::{Address, State};
+use crate::domain::task::{Address, State, WaitingOn};
 use crate::faults::{self, Fault};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind, NewEvent};
-use crate::store::executors;
+use crate::store::executors::{self, ExecutorRow};
 use crate::store::tasks::{self, NewTask, Wishes};
 
 /// A moment, as a submitter may give it.
@@ -70,6 +72,10 @@ pub struct Submitted {
     pub state: State,
     /// Whether the key had been used, so that nothing was created.
     pub existed: bool,
+    /// What it waits for, of a task that was created just now.
+    pub waiting_on: Option<WaitingOn>,
+    /// Who may take it, of a task that was created just now.
+    pub attendance: Option<Attendance>,
 }
 
 /// Why nothing was created.
@@ -91,10 +97,12 @@ pub enum SubmitRejected {
     NoConsumer {
         /// What was asked for.
         asked: String,
-        /// The executors there are.
+        /// The executors there are, without those that are disabled.
         executors: Vec<String>,
-        /// The queues that somebody serves.
+        /// The queues that one of them serves.
         queues: Vec<String>,
+        /// Executors that would do it, were they not disabled.
+        disabled: Vec<String>,
     },
     /// The database failed.
     Database(DatabaseError),
@@ -116,7 +124,8 @@ pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected
             && let Some(task) = tasks::by_idempotency_key(hub.db, &input.submitter, key)?
         {
             return if task.submit_hash == hash || faults::is_on(Fault::KeyIgnoresBody) {
-                Ok(Submitted { id: task.id, state: task.life.state, existed: true })
+                let (waiting_on, attendance) = (None, None);
+                Ok(Submitted { id: task.id, state: task.life.state, existed: true, waiting_on, attendance })
             } else {
                 Err(SubmitRejected::IdempotencyConflict { task_id: task.id })
             };
@@ -136,7 +145,7 @@ pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected
 /// What a submission comes to, checked.
 struct Plan {
     address: Option<Address>,
-    hold: Hold,
+    not_before: Option<i64>,
     deadline_at: Option<i64>,
     priority: u8,
     max_attempts: u32,
@@ -172,7 +181,6 @@ impl Plan {
             (None, Some(name)) => Address::queue(name),
             (None, None) => None,
         };
-        let hold = not_before.map_or(Hold::None, Hold::Until);
         let callback_url = match &input.callback_url {
             Some(url) => Some(
                 target::check(url, hub.settings.targets)
@@ -181,7 +189,15 @@ impl Plan {
             None => None,
         };
         let wishes = Wishes { notify: None, callback_url };
-        Ok(Self { address, hold, deadline_at, priority, max_attempts, wishes })
+        Ok(Self { address, not_before, deadline_at, priority, max_attempts, wishes })
+    }
+
+    /// What the task waits for at first. The owner's word comes before its time, which is kept for then.
+    fn hold(&self, consumers: &Consumers) -> Hold {
+        if consumers.rows().iter().any(|executor| executor.approval == Approval::Always) {
+            return Hold::Approval;
+        }
+        self.not_before.map_or(Hold::None, Hold::Until)
     }
 }
 
@@ -259,7 +275,8 @@ fn create(
     consumers: &Consumers,
 ) -> Result<Submitted, SubmitRejected> {
     let id = TaskId::new(hub.now, hub.random());
-    let life = lifecycle::submit(&hub.rules(consumers.any_is_sent()), plan.hold, plan.deadline_at, plan.max_attempts);
+    let hold = plan.hold(consumers);
+    let life = lifecycle::submit(&hub.rules(consumers.any_is_sent()), hold, plan.deadline_at, plan.max_attempts);
     let (life, wakes_owed) = wakes::plan(hub, id.as_str(), life, consumers)?;
     let actor = format!("submitter:{}", input.submitter);
     let event = NewEvent {
@@ -290,15 +307,19 @@ fn create(
         context: input.context.as_ref(),
         checkpoint: input.checkpoint.as_ref(),
         wishes: &plan.wishes,
+        not_before: plan.not_before.filter(|_| hold == Hold::Approval),
     };
     tasks::insert(hub.db, &task)?;
     wakes::post(hub, effects, wakes_owed)?;
     effects.task_changed(id.as_str(), life.state, address);
-    Ok(Submitted { id: id.to_string(), state: life.state, existed: false })
+    let attendance = Some(attendance_of(hub, consumers.rows()));
+    let waiting_on = life.waiting_on;
+    Ok(Submitted { id: id.to_string(), state: life.state, existed: false, waiting_on, attendance })
 }
 
 fn no_consumer(hub: &Hub<'_>, input: &Submit) -> Result<SubmitRejected, DatabaseError> {
     let all = executors::all(hub.db, EXECUTORS_MAX)?;
+    let (all, disabled): (Vec<_>, Vec<_>) = all.into_iter().partition(|executor| executor.disabled_at.is_none());
     let mut queues: Vec<String> = all.iter().flat_map(|executor| executor.queues.clone()).collect();
     queues.sort();
     queues.dedup();
@@ -307,6 +328,12 @@ fn no_consumer(hub: &Hub<'_>, input: &Submit) -> Result<SubmitRejected, Database
         (None, Some(name)) => format!("the queue \"{name}\""),
         (None, None) => "neither an executor nor a queue".to_owned(),
     };
+    let would = |executor: &ExecutorRow| match (&input.executor, &input.queue) {
+        (Some(name), _) => executor.name == *name,
+        (None, Some(name)) => executor.queues.contains(name),
+        (None, None) => false,
+    };
+    let disabled = disabled.into_iter().filter(would).map(|executor| executor.name).collect();
     let executors = all.into_iter().map(|executor| executor.name).collect();
-    Ok(SubmitRejected::NoConsumer { asked, executors, queues })
+    Ok(SubmitRejected::NoConsumer { asked, executors, queues, disabled })
 }

@@ -32,8 +32,13 @@ pub(super) struct Consumers {
 }
 
 impl Consumers {
+    /// Whether nobody would ever take a task: a disabled executor does not count, a paused one does.
     pub(super) fn is_empty(&self) -> bool {
-        self.executors.is_empty()
+        self.executors.iter().all(|executor| executor.disabled_at.is_some())
+    }
+
+    pub(super) fn rows(&self) -> &[ExecutorRow] {
+        &self.executors
     }
 
     pub(super) fn any_is_sent(&self) -> bool {
@@ -45,7 +50,9 @@ impl Consumers {
 pub(super) type Wakes = Vec<(OutboxRow, OutboundRequest)>;
 
 fn wake_of(executor: &ExecutorRow) -> Wake {
-    serde_json::from_value(executor.wake.clone()).unwrap_or(Wake::Poll {})
+    // One that is paused or disabled is left in peace.
+    let wake = executor.is_at_work().then(|| serde_json::from_value(executor.wake.clone()).ok()).flatten();
+    wake.unwrap_or(Wake::Poll {})
 }
 
 /// Who may claim a task at this address.

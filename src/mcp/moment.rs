@@ -4,6 +4,8 @@ use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::domain::moment::rfc3339;
+
 const NANOSECONDS_PER_MS: i128 = 1_000_000;
 
 /// A moment in milliseconds of Unix time; as text, RFC 3339 in UTC.
@@ -20,12 +22,7 @@ impl Moment {
 
 impl std::fmt::Display for Moment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * NANOSECONDS_PER_MS);
-        match moment.ok().and_then(|moment| moment.format(&Rfc3339).ok()) {
-            Some(text) => f.write_str(&text),
-            // Beyond the year 9999 there is no RFC 3339.
-            None => f.write_str("9999-12-31T23:59:59Z"),
-        }
+        f.write_str(&rfc3339(self.0))
     }
 }
 

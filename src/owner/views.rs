@@ -3,8 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::domain::wake::Wake;
-use crate::hub::{CreatedExecutor, ExecutorView, TaskDetail};
-use crate::store::executors::ExecutorRow;
+use crate::hub::{Attendance, CreatedExecutor, ExecutorView, KeyView, TaskDetail, claims_again_at, claims_today};
 
 /// A wake without its secrets.
 fn wake(wake: &Wake) -> Json {
@@ -20,38 +19,50 @@ fn wake(wake: &Wake) -> Json {
     }
 }
 
-fn account(row: &ExecutorRow, how: &Wake) -> Json {
-    json!({
-        "name": row.name,
-        "queues": row.queues,
-        "max_concurrent": row.max_concurrent,
-        "wake": wake(how),
-        "created_at": row.created_at,
-    })
-}
-
 /// A new executor with its key.
-pub(super) fn created(created: &CreatedExecutor) -> Json {
-    let how = serde_json::from_value(created.executor.wake.clone()).unwrap_or(Wake::Poll {});
-    let mut view = account(&created.executor, &how);
-    view["key"] = json!(created.key);
+pub(super) fn created(created: &CreatedExecutor, now: i64) -> Json {
+    let mut view = executor(&created.executor, now);
+    view["key"] = json!(created.key.key);
+    view["key_id"] = json!(created.key.id);
     view
 }
 
 /// An executor with what goes on at its addresses.
-pub(super) fn executor(executor: &ExecutorView) -> Json {
-    let mut view = account(&executor.row, &executor.wake);
-    view["last_seen_at"] = json!(executor.last_seen_at);
-    view["last_claim_at"] = json!(executor.row.last_claim_at);
-    view["last_wake_at"] = json!(executor.row.last_wake_at);
-    view["last_wake_status"] = json!(executor.row.wake_status());
-    view["ready"] = json!(executor.ready);
-    view["held"] = json!(executor.held);
-    view
+pub(super) fn executor(executor: &ExecutorView, now: i64) -> Json {
+    let row = &executor.row;
+    json!({
+        "name": row.name,
+        "queues": row.queues,
+        "wake": wake(&executor.wake),
+        "created_at": row.created_at,
+        "online": executor.online,
+        "last_seen_at": executor.last_seen_at,
+        "version": row.version,
+        "capabilities": row.capabilities,
+        "paused": row.paused_at.is_some(),
+        "paused_at": row.paused_at,
+        "disabled": row.disabled_at.is_some(),
+        "disabled_at": row.disabled_at,
+        "approval": row.approval.as_str(),
+        "max_concurrent": row.max_concurrent,
+        "max_tasks_per_day": row.max_tasks_per_day,
+        "tasks_today": row.max_tasks_per_day.map(|_| claims_today(row, now)),
+        "claims_again_at": claims_again_at(row, now),
+        "last_claim_at": row.last_claim_at,
+        "last_wake_at": row.last_wake_at,
+        "last_wake_status": row.wake_status(),
+        "ready": executor.ready,
+        "held": executor.held,
+    })
 }
 
-/// A task with everything, and its audit trail.
-pub(super) fn task(task: &TaskDetail) -> Json {
+/// A key, without the key.
+pub(super) fn key(key: &KeyView) -> Json {
+    json!({ "id": key.id, "created_at": key.created_at })
+}
+
+/// A task with everything, and its audit trail. `attendance`: who may take it, while it waits for somebody.
+pub(super) fn task(task: &TaskDetail, attendance: Option<&Attendance>) -> Json {
     let (full, head, life) = (&task.full, &task.full.head, &task.full.head.life);
     let events: Vec<Json> = task
         .events
@@ -113,5 +124,10 @@ pub(super) fn task(task: &TaskDetail) -> Json {
     if let (Some(view), Json::Object(life)) = (view.as_object_mut(), life) {
         view.extend(life);
     }
-    json!({ "task": view, "events": events, "events_left_out": task.events_left_out })
+    json!({
+        "task": view,
+        "attention": attendance.and_then(Attendance::absence),
+        "events": events,
+        "events_left_out": task.events_left_out,
+    })
 }

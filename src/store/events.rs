@@ -24,6 +24,10 @@ pub enum Kind {
     Deferred,
     /// The attempt failed and it will be tried again.
     Retrying,
+    /// The owner approved it.
+    Approved,
+    /// It was given another address.
+    Moved,
     /// A wake ended; `data` says how.
     Wake,
     /// It is completed.
@@ -37,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::Submitted,
         Self::Claimed,
         Self::Requeued,
@@ -46,6 +50,8 @@ impl Kind {
         Self::Resumed,
         Self::Deferred,
         Self::Retrying,
+        Self::Approved,
+        Self::Moved,
         Self::Wake,
         Self::Completed,
         Self::Failed,
@@ -64,6 +70,8 @@ impl Kind {
             Self::Resumed => "resumed",
             Self::Deferred => "deferred",
             Self::Retrying => "retrying",
+            Self::Approved => "approved",
+            Self::Moved => "moved",
             Self::Wake => "wake",
             Self::Completed => "completed",
             Self::Failed => "failed",

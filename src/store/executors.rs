@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::database::{Database, DatabaseError, Row, Value};
 use super::row::Columns;
+use crate::domain::executor::Approval;
 
 /// An executor's account.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,53 @@ pub struct ExecutorRow {
     pub last_wake_at: Option<i64>,
     /// Whether that is known to be refused (`rejected`) or not (`sent`): a `WakeStatus`. The task says more.
     pub last_wake_status: Option<String>,
+    /// When it was last heard from, as far as it was written: later calls may be known in memory.
+    pub last_seen_at: Option<i64>,
+    /// Its version, as it says.
+    pub version: Option<String>,
+    /// What it can do, as it says.
+    pub capabilities: Vec<String>,
+    /// Since when the owner has it rest: it claims nothing new.
+    pub paused_at: Option<i64>,
+    /// Since when the owner has it shut out: its calls are refused.
+    pub disabled_at: Option<i64>,
+    /// Which of its tasks wait for the owner's word.
+    pub approval: Approval,
+    /// How many tasks it may claim a day, in UTC.
+    pub max_tasks_per_day: Option<u32>,
+    /// The day that `day_claims` counts, in days since 1970.
+    pub day: Option<i64>,
+    /// Tasks that it claimed on that day; counted only while there is a limit.
+    pub day_claims: u32,
+    /// When the owner was told that it is silent while tasks wait.
+    pub silence_told_at: Option<i64>,
+}
+
+impl ExecutorRow {
+    /// Whether the owner lets it take tasks.
+    pub fn is_at_work(&self) -> bool {
+        self.paused_at.is_none() && self.disabled_at.is_none()
+    }
+}
+
+/// A key, without the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// SHA-256 of the key.
+    pub hash: String,
+    /// Milliseconds.
+    pub created_at: i64,
+}
+
+/// What a claim leaves with its executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It called, and found nothing.
+    Calling,
+    /// It claimed a task.
+    Claiming,
+    /// It claimed a task that counts for this day.
+    ClaimingOn(i64),
 }
 
 impl ExecutorRow {
@@ -39,12 +87,19 @@ impl ExecutorRow {
 
 macro_rules! executor_columns {
     () => {
-        "e.name, e.queues, e.max_concurrent, e.wake, e.created_at, e.last_claim_at, e.last_wake_at, e.last_wake_status"
+        "e.name, e.queues, e.max_concurrent, e.wake, e.created_at, e.last_claim_at, e.last_wake_at, e.last_wake_status, \
+         e.last_seen_at, e.version, e.capabilities, e.paused_at, e.disabled_at, e.approval, e.max_tasks_per_day, e.day, \
+         e.day_claims, e.silence_told_at"
     };
 }
 
 const INSERT: &str =
-    "INSERT INTO executors (name, queues, max_concurrent, wake, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+    "INSERT INTO executors (name, queues, max_concurrent, wake, approval, max_tasks_per_day, paused_at, disabled_at, created_at)
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+const CHANGE: &str =
+    "UPDATE executors SET queues = ?2, max_concurrent = ?3, wake = ?4, approval = ?5, max_tasks_per_day = ?6,
+    paused_at = ?7, disabled_at = ?8 WHERE name = ?1";
+const DELETE_QUEUES: &str = "DELETE FROM queue_executors WHERE executor = ?1";
 const INSERT_QUEUE: &str = "INSERT INTO queue_executors (queue, executor) VALUES (?1, ?2)";
 const BY_NAME: &str = concat!("SELECT ", executor_columns!(), " FROM executors e WHERE e.name = ?1");
 const BY_KEY: &str = concat!(
@@ -62,8 +117,14 @@ const DELETE: &str = "DELETE FROM executors WHERE name = ?1 RETURNING name";
 const INSERT_KEY: &str = "INSERT INTO executor_keys (hash, executor, created_at, rank) VALUES (?1, ?2, ?3,
   (SELECT coalesce(max(rank), 0) + 1 FROM executor_keys WHERE executor = ?2))";
 const DELETE_OLD_KEYS: &str = "DELETE FROM executor_keys WHERE executor = ?1
-  AND rank <= (SELECT max(rank) FROM executor_keys WHERE executor = ?1) - ?2";
-const CLAIMED: &str = "UPDATE executors SET last_claim_at = ?2 WHERE name = ?1";
+  AND rank <= (SELECT max(rank) FROM executor_keys WHERE executor = ?1) - ?2 RETURNING hash";
+const KEYS: &str = "SELECT hash, created_at FROM executor_keys WHERE executor = ?1 ORDER BY rank";
+const DELETE_KEY: &str = "DELETE FROM executor_keys WHERE hash = ?2 AND executor = ?1 RETURNING hash";
+const SEEN: &str = "UPDATE executors SET last_seen_at = ?2 WHERE name = ?1";
+const CLAIMED: &str = "UPDATE executors SET last_claim_at = ?2, last_seen_at = ?2 WHERE name = ?1";
+const CLAIMED_ON: &str = "UPDATE executors SET last_claim_at = ?2, last_seen_at = ?2,
+    day_claims = CASE WHEN day = ?3 THEN day_claims + 1 ELSE 1 END, day = ?3 WHERE name = ?1";
+const INTRODUCED: &str = "UPDATE executors SET last_seen_at = ?2, version = ?3, capabilities = ?4 WHERE name = ?1";
 const WOKEN: &str = "UPDATE executors SET last_wake_at = ?2, last_wake_status = 'sent' WHERE name = ?1";
 // Only of the latest wake: the outcome of an earlier one says nothing about it.
 const WAKE_REFUSED: &str = "UPDATE executors SET last_wake_status = 'rejected' WHERE name = ?1 AND last_wake_at = ?2";
@@ -78,22 +139,50 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::delete", DELETE),
     ("executors::insert_key", INSERT_KEY),
     ("executors::delete_old_keys", DELETE_OLD_KEYS),
+    ("executors::change", CHANGE),
+    ("executors::delete_queues", DELETE_QUEUES),
+    ("executors::keys", KEYS),
+    ("executors::delete_key", DELETE_KEY),
+    ("executors::seen", SEEN),
     ("executors::claimed", CLAIMED),
+    ("executors::claimed_on", CLAIMED_ON),
+    ("executors::introduced", INTRODUCED),
     ("executors::woken", WOKEN),
     ("executors::wake_refused", WAKE_REFUSED),
 ];
 
 /// Writes a new executor and the queues it serves.
 pub fn insert(db: &dyn Database, executor: &ExecutorRow) -> Result<(), DatabaseError> {
-    let queues = Json::from(executor.queues.clone()).to_string();
-    let parameters = [
+    let mut parameters = account(executor);
+    parameters.push(executor.created_at.into());
+    db.execute(INSERT, &parameters)?;
+    insert_queues(db, executor)
+}
+
+/// Writes what the owner may change of an executor; `queues_changed` tells whether the queues are among it.
+pub fn change(db: &dyn Database, executor: &ExecutorRow, queues_changed: bool) -> Result<(), DatabaseError> {
+    db.execute(CHANGE, &account(executor))?;
+    if queues_changed {
+        db.execute(DELETE_QUEUES, &[(&executor.name).into()])?;
+        insert_queues(db, executor)?;
+    }
+    Ok(())
+}
+
+fn account(executor: &ExecutorRow) -> Vec<Value> {
+    vec![
         (&executor.name).into(),
-        queues.into(),
+        Json::from(executor.queues.clone()).to_string().into(),
         executor.max_concurrent.into(),
         executor.wake.to_string().into(),
-        executor.created_at.into(),
-    ];
-    db.execute(INSERT, &parameters)?;
+        executor.approval.as_str().into(),
+        executor.max_tasks_per_day.map(i64::from).into(),
+        executor.paused_at.into(),
+        executor.disabled_at.into(),
+    ]
+}
+
+fn insert_queues(db: &dyn Database, executor: &ExecutorRow) -> Result<(), DatabaseError> {
     for queue in &executor.queues {
         db.execute(INSERT_QUEUE, &[queue.into(), (&executor.name).into()])?;
     }
@@ -125,15 +214,51 @@ pub fn delete(db: &dyn Database, name: &str) -> Result<bool, DatabaseError> {
     Ok(!db.execute(DELETE, &[name.into()])?.is_empty())
 }
 
-/// Adds a key by its SHA-256 and keeps only the newest `keys_kept` keys of the executor.
-pub fn add_key(db: &dyn Database, name: &str, key_hash: &str, now: i64, keys_kept: usize) -> Result<(), DatabaseError> {
+/// Adds a key by its SHA-256 and keeps only the newest `keys_kept` keys of the executor. Whether that ended any.
+pub fn add_key(
+    db: &dyn Database,
+    name: &str,
+    key_hash: &str,
+    now: i64,
+    keys_kept: usize,
+) -> Result<bool, DatabaseError> {
     db.execute(INSERT_KEY, &[key_hash.into(), name.into(), now.into()])?;
-    db.execute(DELETE_OLD_KEYS, &[name.into(), Value::Integer(keys_kept as i64)]).map(drop)
+    Ok(!db.execute(DELETE_OLD_KEYS, &[name.into(), Value::Integer(keys_kept as i64)])?.is_empty())
 }
 
-/// Records that it claimed a task.
-pub fn claimed(db: &dyn Database, name: &str, now: i64) -> Result<(), DatabaseError> {
-    db.execute(CLAIMED, &[name.into(), now.into()]).map(drop)
+/// The keys of an executor, oldest first.
+pub fn keys(db: &dyn Database, name: &str) -> Result<Vec<KeyRow>, DatabaseError> {
+    let read = |row| {
+        let mut columns = Columns::of(row);
+        Ok(KeyRow { hash: columns.text("hash")?, created_at: columns.integer("created_at")? })
+    };
+    db.execute(KEYS, &[name.into()])?.into_iter().map(read).collect()
+}
+
+/// Ends one key of an executor. `false`: it has no such key.
+pub fn delete_key(db: &dyn Database, name: &str, key_hash: &str) -> Result<bool, DatabaseError> {
+    Ok(!db.execute(DELETE_KEY, &[name.into(), key_hash.into()])?.is_empty())
+}
+
+/// Records that an executor called: one row.
+pub fn seen(db: &dyn Database, name: &str, how: Seen, now: i64) -> Result<(), DatabaseError> {
+    match how {
+        Seen::Calling => db.execute(SEEN, &[name.into(), now.into()]),
+        Seen::Claiming => db.execute(CLAIMED, &[name.into(), now.into()]),
+        Seen::ClaimingOn(day) => db.execute(CLAIMED_ON, &[name.into(), now.into(), day.into()]),
+    }
+    .map(drop)
+}
+
+/// Records that an executor called, and what it says of itself.
+pub fn introduced(
+    db: &dyn Database,
+    name: &str,
+    (version, capabilities): (Option<&str>, &[String]),
+    now: i64,
+) -> Result<(), DatabaseError> {
+    let capabilities = (!capabilities.is_empty()).then(|| Json::from(capabilities).to_string());
+    db.execute(INTRODUCED, &[name.into(), now.into(), version.into(), capabilities.into()]).map(drop)
 }
 
 /// Records that a wake goes out.
@@ -161,5 +286,18 @@ fn read(row: Row) -> Result<ExecutorRow, DatabaseError> {
         last_claim_at: columns.maybe_integer("last_claim_at")?,
         last_wake_at: columns.maybe_integer("last_wake_at")?,
         last_wake_status: columns.maybe_text("last_wake_status")?,
+        last_seen_at: columns.maybe_integer("last_seen_at")?,
+        version: columns.maybe_text("version")?,
+        capabilities: match columns.maybe_text("capabilities")? {
+            Some(text) => serde_json::from_str(&text).map_err(|_| DatabaseError::Shape("capabilities"))?,
+            None => vec![],
+        },
+        paused_at: columns.maybe_integer("paused_at")?,
+        disabled_at: columns.maybe_integer("disabled_at")?,
+        approval: columns.word("approval", Approval::parse)?,
+        max_tasks_per_day: columns.maybe_count("max_tasks_per_day")?,
+        day: columns.maybe_integer("day")?,
+        day_claims: columns.count("day_claims")?,
+        silence_told_at: columns.maybe_integer("silence_told_at")?,
     })
 }

@@ -42,6 +42,11 @@ impl Columns {
         u32::try_from(self.integer(column)?).map_err(|_| DatabaseError::Shape(column))
     }
 
+    pub(super) fn maybe_count(&mut self, column: &'static str) -> Result<Option<u32>, DatabaseError> {
+        let number = self.maybe_integer(column)?;
+        number.map(|number| u32::try_from(number).map_err(|_| DatabaseError::Shape(column))).transpose()
+    }
+
     pub(super) fn maybe_real(&mut self, column: &'static str) -> Result<Option<f64>, DatabaseError> {
         match self.next(column)? {
             Value::Null => Ok(None),

@@ -3,6 +3,7 @@
 //! Each group owns the types of its arguments and answers, what is said about its tools to a model that has never seen
 //! the hub, and the mapping from the hub's refusals to sentences; exhaustive on purpose. A tool calls one command.
 
+mod approve;
 mod change;
 mod execute;
 mod executors;
@@ -30,6 +31,8 @@ pub enum Tool {
     ListTasks,
     /// `answer_task`
     AnswerTask,
+    /// `approve_task`
+    ApproveTask,
     /// `cancel_task`
     CancelTask,
     /// `retry_task`
@@ -73,11 +76,12 @@ pub struct About {
 
 impl Tool {
     /// Every tool, in the order in which a model reads them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SubmitTask,
         Self::GetTask,
         Self::ListTasks,
         Self::AnswerTask,
+        Self::ApproveTask,
         Self::CancelTask,
         Self::RetryTask,
         Self::WakeExecutor,
@@ -96,6 +100,7 @@ impl Tool {
             Self::GetTask => "get_task",
             Self::ListTasks => "list_tasks",
             Self::AnswerTask => "answer_task",
+            Self::ApproveTask => "approve_task",
             Self::CancelTask => "cancel_task",
             Self::RetryTask => "retry_task",
             Self::WakeExecutor => "wake_executor",
@@ -117,9 +122,8 @@ impl Tool {
     pub fn scope(self) -> Scope {
         match self {
             Self::GetTask | Self::ListTasks | Self::ListExecutors | Self::HubStatus => Scope::TasksRead,
-            Self::SubmitTask | Self::AnswerTask | Self::CancelTask | Self::RetryTask | Self::WakeExecutor => {
-                Scope::TasksWrite
-            }
+            Self::SubmitTask | Self::AnswerTask | Self::ApproveTask => Scope::TasksWrite,
+            Self::CancelTask | Self::RetryTask | Self::WakeExecutor => Scope::TasksWrite,
             Self::ClaimTask | Self::HeartbeatTask | Self::FinishTask | Self::DeferTask => Scope::TasksExecute,
         }
     }
@@ -132,6 +136,7 @@ impl Tool {
             Self::GetTask => get::about(),
             Self::ListTasks => list::about(),
             Self::AnswerTask => change::about_answer(),
+            Self::ApproveTask => approve::about(),
             Self::CancelTask => change::about_cancel(),
             Self::RetryTask => change::about_retry(),
             Self::WakeExecutor => executors::about_wake(),
@@ -151,6 +156,7 @@ impl Tool {
             Self::GetTask => get::call(caller, read(self, arguments)?),
             Self::ListTasks => list::call(caller, read(self, arguments)?),
             Self::AnswerTask => change::answer(caller, read(self, arguments)?),
+            Self::ApproveTask => approve::call(caller, read(self, arguments)?),
             Self::CancelTask => change::cancel(caller, read(self, arguments)?),
             Self::RetryTask => change::retry(caller, read(self, arguments)?),
             Self::WakeExecutor => executors::wake(caller, read(self, arguments)?),

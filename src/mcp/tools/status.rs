@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::view;
 use crate::domain::text::shorten;
 use crate::hub::{self, ExecutorView, HubStatus};
 use crate::mcp::answer::{Given, ToolError, given};
@@ -52,8 +51,14 @@ pub(super) struct Output {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 struct Executor {
     name: String,
-    /// Whether it called within the last minute.
-    seen_lately: bool,
+    /// Whether it called within the last minute, or listens.
+    online: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_seen_at: Option<Moment>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    disabled: bool,
     /// Tasks it could claim now.
     ready: u32,
     /// Tasks it has now.
@@ -88,7 +93,7 @@ pub(super) fn about() -> super::About {
 pub(super) fn call(caller: &Caller<'_>, _: Input) -> Result<Given, ToolError> {
     let status = hub::hub_status(caller.hub)?;
     let attention = attention(&status);
-    let mut executors: Vec<Executor> = status.executors.iter().map(|one| executor(one, status.time)).collect();
+    let mut executors: Vec<Executor> = status.executors.iter().map(executor).collect();
     let queue = |(name, (ready, waiting)): (&String, &(u32, u32))| Queue {
         name: name.clone(),
         ready: *ready,
@@ -120,10 +125,13 @@ pub(super) fn call(caller: &Caller<'_>, _: Input) -> Result<Given, ToolError> {
     })
 }
 
-fn executor(executor: &ExecutorView, now: i64) -> Executor {
+fn executor(executor: &ExecutorView) -> Executor {
     Executor {
         name: executor.row.name.clone(),
-        seen_lately: view::is_seen_lately(executor.last_seen_at, now),
+        online: executor.online,
+        last_seen_at: executor.last_seen_at.map(Moment),
+        paused: executor.row.paused_at.is_some(),
+        disabled: executor.row.disabled_at.is_some(),
         ready: executor.ready,
         held: executor.held,
     }
@@ -151,17 +159,30 @@ fn attention(status: &HubStatus) -> Vec<String> {
              copy. Tell your user; signing in anew is safe."
         )
     });
-    let idle =
-        |executor: &&ExecutorView| executor.ready > 0 && !view::is_seen_lately(executor.last_seen_at, status.time);
-    let told = |executor: &ExecutorView| {
-        let (name, ready) = (&executor.row.name, executor.ready);
-        let seen = match executor.last_seen_at {
-            Some(at) => format!("was last seen at {}", Moment(at)),
-            None => "has not been seen".to_owned(),
-        };
-        let remedy = if executor.wake.is_sent() { "wake_executor calls it." } else { "It only polls: is it running?" };
-        let tasks = if ready == 1 { "1 task waits".to_owned() } else { format!("{ready} tasks wait") };
-        format!("{tasks} for {name}, which {seen}. {remedy}")
+    let idle = |executor: &&ExecutorView| executor.ready > 0 && (!executor.online || !executor.row.is_at_work());
+    replayed
+        .chain(given_up(status))
+        .chain(status.executors.iter().filter(idle).take(TROUBLES_MAX).map(idle_told))
+        .collect()
+}
+
+/// An executor for which tasks wait, and that does not take them.
+fn idle_told(executor: &ExecutorView) -> String {
+    let (name, ready) = (&executor.row.name, executor.ready);
+    let seen = match (executor.online, executor.last_seen_at) {
+        (true, _) => "is there".to_owned(),
+        (false, Some(at)) => format!("was last seen at {}", Moment(at)),
+        (false, None) => "has not been seen".to_owned(),
     };
-    replayed.chain(given_up(status)).chain(status.executors.iter().filter(idle).take(TROUBLES_MAX).map(told)).collect()
+    let switch = |how: &str, field: &str| {
+        format!("The owner has {how} it; PATCH /api/executors/{name} with {{\"{field}\": false}} ends that.")
+    };
+    let remedy = match (executor.row.disabled_at, executor.row.paused_at) {
+        (Some(_), _) => switch("disabled", "disabled"),
+        (None, Some(_)) => switch("paused", "paused"),
+        (None, None) if executor.wake.is_sent() => "wake_executor calls it.".to_owned(),
+        (None, None) => "It only polls: is it running?".to_owned(),
+    };
+    let tasks = if ready == 1 { "1 task waits".to_owned() } else { format!("{ready} tasks wait") };
+    format!("{tasks} for {name}, which {seen}. {remedy}")
 }

@@ -6,8 +6,9 @@ use serde_json::Value as Json;
 use super::view;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::domain::limits::{ATTEMPTS_MAX, HORIZON_SECONDS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX};
+use crate::domain::task::WaitingOn;
 use crate::domain::text::shorten;
-use crate::hub::{self, Submit, SubmitRejected, When};
+use crate::hub::{self, Attendance, Submit, SubmitRejected, Submitted, When};
 use crate::mcp::answer::{Given, ToolError, given};
 use crate::mcp::dispatch::Caller;
 use crate::mcp::moment::Moment;
@@ -113,14 +114,24 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
         ..Submit::default()
     };
     let submitted = hub::submit(caller.hub, &submit).map_err(|rejected| refused(&rejected))?;
-    let next = if submitted.state.is_terminal() {
-        "This task was submitted before under the same idempotency_key and is over: call get_task with the task_id to \
-         read how it ended."
-            .to_owned()
-    } else {
-        format!("Call get_task with this task_id and wait_seconds {} to follow it.", view::WAIT_SECONDS_USUAL)
-    };
+    let next = next(&submitted);
     given(&Output { task_id: submitted.id, state: submitted.state.as_str(), existed: submitted.existed, next })
+}
+
+fn next(submitted: &Submitted) -> String {
+    if submitted.state.is_terminal() {
+        return "This task was submitted before under the same idempotency_key and is over: call get_task with the task_id to \
+                read how it ended."
+            .to_owned();
+    }
+    let mut sentences = Vec::new();
+    if submitted.waiting_on == Some(WaitingOn::Approval) {
+        sentences.push(view::AWAITS_APPROVAL.to_owned());
+    }
+    sentences.extend(submitted.attendance.as_ref().and_then(Attendance::absence));
+    let seconds = view::WAIT_SECONDS_USUAL;
+    sentences.push(format!("Call get_task with this task_id and wait_seconds {seconds} to follow it."));
+    sentences.join(" ")
 }
 
 /// A moment that may be given in one of two ways.
@@ -155,13 +166,27 @@ pub(super) fn refused(rejected: &SubmitRejected) -> ToolError {
             );
             ToolError::new("idempotency_conflict", sentence)
         }
-        SubmitRejected::NoConsumer { asked, executors, queues } => no_consumer(asked, executors, queues),
+        SubmitRejected::NoConsumer { asked, executors, queues, disabled } => {
+            no_consumer(asked, (executors, queues), disabled)
+        }
         SubmitRejected::Database(error) => error.clone().into(),
     }
 }
 
-fn no_consumer(asked: &str, executors: &[String], queues: &[String]) -> ToolError {
-    let sentence = if executors.is_empty() {
+fn no_consumer(asked: &str, (executors, queues): (&[String], &[String]), disabled: &[String]) -> ToolError {
+    let sentence = if let Some(first) = disabled.first() {
+        let others = if executors.is_empty() {
+            "There is no other executor.".to_owned()
+        } else {
+            format!("The others are the executors {}, and the queues {}.", names(executors), names(queues))
+        };
+        format!(
+            "Nobody would do this task now: you named {}, and {} disabled by the owner. Tell your user, who can enable it \
+             (PATCH /api/executors/{first} with {{\"disabled\": false}}); or submit the task elsewhere. {others}",
+            shorten(asked, 100),
+            if disabled.len() == 1 { format!("{first} is") } else { format!("{} are", names(disabled)) },
+        )
+    } else if executors.is_empty() {
         "This hub has no executor yet, so nobody could do the task. Tell your user to create one (POST /api/executors) and \
          to start it; then submit the task."
             .to_owned()

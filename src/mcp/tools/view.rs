@@ -1,13 +1,14 @@
 //! What several tools show of a task in the same way, and the hints on what to do next.
 
 use crate::domain::task::{Address, FailureCode, Life, State, WaitingOn};
-use crate::hub::{ExecutorView, TaskSummary};
+use crate::hub::{Attendance, TaskSummary};
 use crate::mcp::moment::Moment;
 
 /// The wait that hints suggest, in seconds: long enough to save calls, short enough for clients with a tight time limit.
 pub(super) const WAIT_SECONDS_USUAL: u32 = 25;
-/// How long after its last call an executor counts as there, in milliseconds (design §11).
-pub(super) const SEEN_LATELY_MS: i64 = 60_000;
+/// What to do about a task that waits for the owner's word.
+pub(super) const AWAITS_APPROVAL: &str = "It waits for the owner's approval: ask your user, and pass on their decision with \
+                                          approve_task.";
 
 /// The schema of a state.
 #[cfg(not(target_arch = "wasm32"))]
@@ -40,36 +41,29 @@ pub(super) fn any(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({})
 }
 
-/// Whether an executor has called within the last minute.
-pub(super) fn is_seen_lately(last_seen_at: Option<i64>, now: i64) -> bool {
-    last_seen_at.is_some_and(|at| now - at <= SEEN_LATELY_MS)
-}
-
 /// The executor that has a task now.
 pub(super) fn held_by(life: &Life) -> Option<&str> {
     let held = matches!(life.state, State::Working | State::InputRequired);
     life.claim.as_ref().filter(|_| held).map(|claim| claim.executor.as_str())
 }
 
-/// Whether an executor would take tasks of this address.
-pub(super) fn serves(executor: &ExecutorView, address: &Address) -> bool {
-    match address {
-        Address::Executor(name) => executor.row.name == *name,
-        Address::Queue(queue) => executor.row.queues.contains(queue),
-    }
-}
-
 fn follow() -> String {
     format!("Call get_task again with wait_seconds {WAIT_SECONDS_USUAL} to wait for a change.")
 }
 
-/// What to do about a task where it stands. `consumers` are the executors that may claim it, where that matters.
-pub(super) fn next_step(task: &TaskSummary, consumers: &[ExecutorView], now: i64) -> String {
+/// What to do about a task where it stands. `attendance`: who may claim it, where that matters.
+pub(super) fn next_step(task: &TaskSummary, attendance: &Attendance) -> String {
     let life = &task.life;
     let holder = held_by(life).unwrap_or("The executor");
     match life.state {
-        State::Submitted | State::Dispatched => unclaimed(consumers, now),
-        State::Waiting => waiting(task),
+        State::Submitted | State::Dispatched => match attendance.absence() {
+            None => format!("It waits to be claimed, and its executor is there. {}", follow()),
+            Some(absence) => format!("It waits to be claimed. {absence} {}", follow()),
+        },
+        State::Waiting => match attendance.absence() {
+            None => waiting(task),
+            Some(absence) => format!("{} {absence}", waiting(task)),
+        },
         State::Working => format!("{holder} is working on it. {}", follow()),
         State::InputRequired if life.answered_at.is_some() => {
             format!("It was answered; {holder}, or the next attempt, will go on with the answer. {}", follow())
@@ -78,32 +72,6 @@ pub(super) fn next_step(task: &TaskSummary, consumers: &[ExecutorView], now: i64
         State::Completed => "It is done; nothing more is needed. Report the result to your user.".to_owned(),
         State::Failed => failed(life),
         State::Canceled => "It was canceled; retry_task would do it again, as a new task.".to_owned(),
-    }
-}
-
-fn unclaimed(consumers: &[ExecutorView], now: i64) -> String {
-    let seen = |executor: &&ExecutorView| is_seen_lately(executor.last_seen_at, now);
-    if consumers.iter().any(|executor| seen(&executor)) {
-        return format!("It waits to be claimed, and its executor is there. {}", follow());
-    }
-    let last = consumers.iter().max_by_key(|executor| executor.last_seen_at);
-    match last {
-        None => {
-            "Nobody serves its address any more: cancel_task, or tell your user to add an executor for it.".to_owned()
-        }
-        Some(executor) => {
-            let name = &executor.row.name;
-            let when = match executor.last_seen_at {
-                Some(at) => format!("was last seen at {}", Moment(at)),
-                None => "has not been seen".to_owned(),
-            };
-            let remedy = if executor.wake.is_sent() {
-                format!("wake_executor with executor \"{name}\" calls it once more")
-            } else {
-                format!("{name} only polls, so nothing can call it: tell your user to start it")
-            };
-            format!("It waits to be claimed; {name} {when}. {remedy}. {}", follow())
-        }
     }
 }
 
@@ -124,7 +92,7 @@ fn waiting(task: &TaskSummary) -> String {
              with {executor} and this task_id makes it claimable at once."
         ),
         Some(WaitingOn::Tasks) => format!("It waits for other tasks. {}", follow()),
-        Some(WaitingOn::Approval) => format!("It waits for the owner's approval. {}", follow()),
+        Some(WaitingOn::Approval) => format!("{AWAITS_APPROVAL} {}", follow()),
         Some(WaitingOn::ExecutorUser | WaitingOn::Submitter) | None => follow(),
     }
 }

@@ -11,10 +11,10 @@ pub use find::{
     Cursor, OldTask, Page, by_idempotency_key, count_lane, count_working, due, has_open, next_ready, old, page_open,
     page_unhappy, page_whole,
 };
-pub use read::{TaskFull, TaskHead, full, head};
+pub use read::{TaskFull, TaskHead, full, head, not_before};
 pub use write::{
-    AttemptWrites, NewTask, WakeDue, Wishes, claim, delete, finish, insert, late, move_on, rearm, renew, wake,
-    wishes_of,
+    AttemptWrites, NewTask, WakeDue, Wishes, claim, delete, finish, insert, late, move_on, readdress, rearm, renew,
+    wake, wishes_of,
 };
 
 /// Columns of `TaskHead`, in the order in which `read::head_of` takes them.
@@ -40,8 +40,10 @@ use full_columns;
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("tasks::head", read::HEAD),
     ("tasks::full", read::FULL),
+    ("tasks::not_before", read::NOT_BEFORE),
     ("tasks::insert", write::INSERT),
     ("tasks::move_on", write::MOVE_ON),
+    ("tasks::readdress", write::READDRESS),
     ("tasks::wake", write::WAKE),
     ("tasks::wake_later", write::WAKE_LATER),
     ("tasks::claim", write::CLAIM),

@@ -72,6 +72,15 @@ pub struct TaskFull {
 pub(super) const HEAD: &str = concat!("SELECT ", super::head_columns!(), " FROM tasks WHERE id = ?1");
 pub(super) const FULL: &str = concat!("SELECT ", super::full_columns!(), " FROM tasks WHERE id = ?1");
 
+// Stands behind the long texts, so it is read only where it is needed.
+pub(super) const NOT_BEFORE: &str = "SELECT not_before FROM tasks WHERE id = ?1";
+
+/// When the task of this id may begin, if it waits for something else until then.
+pub fn not_before(db: &dyn Database, id: &str) -> Result<Option<i64>, DatabaseError> {
+    let Some(row) = db.execute(NOT_BEFORE, &[id.into()])?.pop() else { return Ok(None) };
+    Columns::of(row).maybe_integer("not_before")
+}
+
 /// The task of this id without its long texts.
 pub fn head(db: &dyn Database, id: &str) -> Result<Option<TaskHead>, DatabaseError> {
     db.execute(HEAD, &[id.into()])?.pop().map(head_row).transpose()

@@ -52,6 +52,8 @@ pub struct NewTask<'t> {
     pub checkpoint: Option<&'t Json>,
     /// Whom to tell.
     pub wishes: &'t Wishes,
+    /// When it may begin, if it waits for something else until then.
+    pub not_before: Option<i64>,
 }
 
 /// What an attempt leaves in its task beside its life. `None` leaves the column as it is.
@@ -78,9 +80,9 @@ pub struct AttemptWrites {
 pub(super) const INSERT: &str = "INSERT INTO tasks (
     id, state, waiting_on, max_attempts, visible_at, deadline_at, next_wake_at, wake_attempts, wake_round, last_wake_at,
     last_wake_status, lane, lane_key, rank, due_at, executor, queue, submitted_by, idempotency_key, submit_hash,
-    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint, notify, callback_url)
+    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint, notify, callback_url, not_before)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?23,
-    ?24, ?25, ?26, ?27, ?28, ?29)";
+    ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
 
 /// The life after a step, and the row that it expects to find: parameters 1 to 27.
 macro_rules! moved {
@@ -102,6 +104,7 @@ macro_rules! moved {
 
 pub(super) const MOVE_ON: &str =
     moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "", "notify, callback_url");
+pub(super) const READDRESS: &str = moved!(", executor = ?28, queue = ?29", "", "id");
 pub(super) const CLAIM: &str = moved!(
     ", note = NULL, progress = NULL, question = NULL, error = NULL, result = NULL, data = NULL",
     " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)",
@@ -177,6 +180,7 @@ pub fn insert(db: &dyn Database, task: &NewTask<'_>) -> Result<(), DatabaseError
         task.checkpoint.map(Json::to_string).into(),
         task.wishes.notify.as_deref().into(),
         task.wishes.callback_url.as_deref().into(),
+        task.not_before.into(),
     ];
     db.execute(INSERT, &parameters).map(drop)
 }
@@ -246,6 +250,21 @@ pub fn move_on(
     let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
     parameters.extend([message_seq.into(), error.into()]);
     wishes(db, MOVE_ON, &parameters)
+}
+
+/// Moves a task to another address. `false`: it was no longer as read, and nothing changed.
+pub fn readdress(
+    db: &dyn Database,
+    task: &TaskHead,
+    (next, to): (&Life, &Address),
+    due_at: Option<i64>,
+    event_seq: i64,
+    now: i64,
+) -> Result<bool, DatabaseError> {
+    let task = TaskHead { address: to.clone(), ..task.clone() };
+    let mut parameters = moved_parameters(&task, next, due_at, event_seq, now);
+    parameters.extend([to.executor_name().into(), to.queue_name().into()]);
+    happened(db, READDRESS, &parameters)
 }
 
 /// Moves a ready task into an executor's hands and returns it as it is then. `None`: it was no longer as read.

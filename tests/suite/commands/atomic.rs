@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value as Json, json};
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
-    self, Answer, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, Heartbeat, Hub, Order, Outcome,
-    Release, Report, Submit, When,
+    self, Answer, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub, Order,
+    Outcome, Release, Report, Submit, TasksLeft, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};
@@ -144,12 +144,13 @@ const COMMANDS: &[Command] = &[
         run: |_, hub| {
             let wake = Wake::Webhook { url: "https://new.example/".to_owned(), auth: WakeAuth::None {}, body: None };
             let queues = vec!["a".to_owned(), "b".to_owned()];
-            let input = CreateExecutor { name: "new".to_owned(), queues, max_concurrent: None, wake };
+            let account = ExecutorChange { queues: Some(queues), wake: Some(wake), ..ExecutorChange::default() };
+            let input = CreateExecutor { name: "new".to_owned(), account };
             done(hub::create_executor(hub, &input))
         },
     },
     Command { name: "rotate a key", run: |_, hub| done(hub::rotate_key(hub, "bot", true)) },
-    Command { name: "delete an executor", run: |_, hub| done(hub::delete_executor(hub, "idle")) },
+    Command { name: "delete an executor", run: |_, hub| done(hub::delete_executor(hub, "idle", &TasksLeft::Keep)) },
 ];
 
 fn answer(held: &Held) -> Answer {

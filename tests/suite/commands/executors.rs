@@ -129,11 +129,14 @@ fn the_list_shows_what_goes_on() {
     let ant = json!({
         "name": "ant", "queues": [], "max_concurrent": 1000, "wake": { "adapter": "poll" }, "created_at": created_at,
         "last_seen_at": null, "last_claim_at": null, "last_wake_at": null, "last_wake_status": null, "ready": 0, "held": 0,
+        "online": false, "version": null, "capabilities": [], "paused": false, "paused_at": null, "disabled": false,
+        "disabled_at": null, "approval": "never", "max_tasks_per_day": null, "tasks_today": null, "claims_again_at": null,
     });
-    let bot = json!({
-        "name": "bot", "queues": ["p", "q"], "max_concurrent": 1000, "wake": { "adapter": "poll" },
-        "created_at": created_at, "last_seen_at": world.now(), "last_claim_at": world.now() - 5_000,
-        "last_wake_at": null, "last_wake_status": null, "ready": 2, "held": 1,
+    let mut bot = ant.clone();
+    let seen = json!({
+        "name": "bot", "queues": ["p", "q"], "last_seen_at": world.now(), "last_claim_at": world.now() - 5_000,
+        "ready": 2, "held": 1, "online": true,
     });
+    bot.as_object_mut().unwrap().extend(seen.as_object().unwrap().clone());
     assert_eq!(list, json!({ "executors": [ant, bot] }));
 }

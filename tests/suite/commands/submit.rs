@@ -94,6 +94,7 @@ fn a_task_that_nobody_would_do_is_refused_with_the_names_there_are() {
         asked: asked.to_owned(),
         executors: vec!["ant".to_owned(), "bot".to_owned()],
         queues: vec!["ops".to_owned(), "slow".to_owned()],
+        disabled: vec![],
     };
     assert_eq!(submit(&world, &task_for("cat")), Err(names("the executor \"cat\"")));
     assert_eq!(submit(&world, &task_in("fast")), Err(names("the queue \"fast\"")));

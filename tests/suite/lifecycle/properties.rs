@@ -34,7 +34,7 @@ fn fence(chance: &mut Chance, life: &Life) -> Fence {
 
 fn event(chance: &mut Chance, life: &Life, now: i64) -> Event {
     let fence = fence(chance, life);
-    match chance.below(20) {
+    match chance.below(22) {
         0 => Event::Ready,
         1 => Event::DependencyFailed,
         2 => Event::Denied,
@@ -51,6 +51,8 @@ fn event(chance: &mut Chance, life: &Life, now: i64) -> Event {
         15 => Event::Deferred(fence, now + 1 + chance.below(500_000) as i64),
         16 => Event::Released(fence),
         17 if chance.below(4) == 0 => Event::Cancel,
+        18 => Event::Approved { until: (chance.below(2) == 0).then(|| now + chance.below(400_000) as i64) },
+        19 if chance.below(3) == 0 => Event::Readdressed,
         _ => Event::Time,
     }
 }

@@ -112,8 +112,11 @@ pub fn happenings() -> Vec<Happening> {
     let mut all = vec![
         happening("what it waited for has come", |_| (Event::Ready, NOW)),
         happening("dependency failed", |_| (Event::DependencyFailed, NOW)),
+        happening("owner approved", |_| (Event::Approved { until: Some(NOW) }, NOW)),
+        happening("owner approved, not before a time", |_| (Event::Approved { until: Some(NOW + 90_000) }, NOW)),
         happening("owner denied", |_| (Event::Denied, NOW)),
         happening("claim", |_| (Event::Claim { executor: "other".to_owned(), token_hash: "new hash".to_owned() }, NOW)),
+        happening("readdressed", |_| (Event::Readdressed, NOW)),
         happening("cancel", |_| (Event::Cancel, NOW)),
     ];
     all.extend(wakes());

@@ -8,9 +8,13 @@ use crate::support::settings;
 
 /// From, what happens, to. A pair that no line names is refused. A name with `*` at its end stands for all that begin so.
 const TABLE: &str = "
-waiting for *            | what it waited for has come                | submitted
+waiting for time         | what it waited for has come                | submitted
+waiting for tasks        | what it waited for has come                | submitted
+waiting for external     | what it waited for has come                | submitted
+waiting for approval     | owner approved                             | submitted
+waiting for approval     | owner approved, not before a time          | waiting time
 waiting for *            | dependency failed                          | failed dependency_failed
-waiting for *            | owner denied                               | failed denied
+waiting for approval     | owner denied                               | failed denied
 waiting for time         | wait over                                  | submitted
 waiting for external     | wait over                                  | submitted
 
@@ -58,6 +62,14 @@ dispatched               | deadline passed                            | failed d
 waiting for *            | deadline passed                            | failed deadline_exceeded
 working*                 | deadline passed                            | failed deadline_exceeded
 input-required*          | deadline passed                            | failed deadline_exceeded
+submitted                | readdressed                                | submitted
+dispatched               | readdressed                                | submitted
+waiting for time         | readdressed                                | waiting time
+waiting for tasks        | readdressed                                | waiting tasks
+waiting for approval     | readdressed                                | waiting approval
+waiting for external     | readdressed                                | waiting external
+working*                 | readdressed                                | submitted
+input-required*          | readdressed                                | submitted
 submitted                | cancel                                     | canceled
 dispatched               | cancel                                     | canceled
 waiting for *            | cancel                                     | canceled

@@ -94,6 +94,6 @@ fn the_list_is_short_enough_to_be_read_at_every_start() {
         let shown = Tool::ALL.into_iter().filter(|tool| Scopes::NONE.with(scope).permit(tool.scope()));
         let shown: Vec<&Json> = shown.map(definition).collect();
         let bytes = serde_json::to_string(&shown).unwrap().len();
-        assert!(bytes < 24_000, "{} {bytes}", scope.name());
+        assert!(bytes < 27_000, "{} {bytes}", scope.name());
     }
 }

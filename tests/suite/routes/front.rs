@@ -7,7 +7,7 @@ use super::{header, problem};
 use crate::support::{OWNER_TOKEN, World, request};
 
 /// Every path with the methods that it takes.
-const ROUTES: [(&str, &[&str]); 15] = [
+const ROUTES: [(&str, &[&str]); 18] = [
     ("/healthz", &["GET", "HEAD"]),
     ("/.well-known/oauth-protected-resource", &["GET"]),
     ("/.well-known/oauth-protected-resource/mcp", &["GET"]),
@@ -19,9 +19,12 @@ const ROUTES: [(&str, &[&str]); 15] = [
     ("/executor/release", &["POST"]),
     ("/executor/ping", &["POST"]),
     ("/api/executors", &["GET", "POST"]),
-    ("/api/executors/bot", &["DELETE"]),
-    ("/api/executors/bot/keys", &["POST"]),
+    ("/api/executors/bot", &["PATCH", "DELETE"]),
+    ("/api/executors/bot/keys", &["GET", "POST"]),
+    ("/api/executors/bot/keys/key_1", &["DELETE"]),
     ("/api/tasks/t_000000000_0000000000000000", &["GET"]),
+    ("/api/tasks/t_000000000_0000000000000000/approve", &["POST"]),
+    ("/api/tasks/t_000000000_0000000000000000/deny", &["POST"]),
     ("/healthz/", &["GET", "HEAD"]),
 ];
 
@@ -65,7 +68,8 @@ fn a_path_that_leads_nowhere_is_404_with_or_without_a_credential() {
         "/Executor/claim",
         "/api",
         "/api/tasks",
-        "/api/executors/bot/keys/1",
+        "/api/executors/bot/keys/1/2",
+        "/api/tasks/t_1/maybe",
         "/api/secrets",
         "/mcp/x",
         "/__internal/sweep",
@@ -119,6 +123,12 @@ fn only_what_is_the_same_twice_is_repeated() {
         ("POST", "/mcp", tool("cancel_task", json!({})), true),
         ("POST", "/mcp", tool("retry_task", json!({})), true),
         ("POST", "/mcp", tool("answer_task", json!({})), true),
+        ("POST", "/mcp", tool("approve_task", json!({})), true),
+        ("PATCH", "/api/executors/bot", json!({ "paused": true }), false),
+        ("GET", "/api/executors/bot/keys", json!({}), true),
+        ("DELETE", "/api/executors/bot/keys/key_1", json!({}), false),
+        ("POST", "/api/tasks/t_1/approve", json!({}), true),
+        ("POST", "/api/tasks/t_1/deny", json!({}), true),
         ("POST", "/mcp", tool("wake_executor", json!({})), false),
         ("POST", "/mcp", tool("a_tool_of_tomorrow", json!({})), false),
         ("POST", "/mcp", json!([{ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }]), false),

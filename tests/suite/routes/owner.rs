@@ -18,7 +18,15 @@ fn an_executor_is_created_with_a_key() {
     });
     let body = json!({ "name": "bot", "queues": ["b", "a", "b"], "max_concurrent": 3, "wake": hook });
     let (status, mut created) = world.owner("POST", "/api/executors", body);
-    let key = created.as_object_mut().unwrap().remove("key").unwrap();
+    let fields = created.as_object_mut().unwrap();
+    let key = fields.remove("key").unwrap();
+    assert!(fields.remove("key_id").unwrap().as_str().unwrap().starts_with("key_"));
+    let (_, list) = world.owner("GET", "/api/executors", Json::Null);
+    assert_eq!(created, list["executors"][0], "it is answered as the list shows it");
+    created
+        .as_object_mut()
+        .unwrap()
+        .retain(|name, _| ["name", "queues", "max_concurrent", "wake", "created_at"].contains(&name.as_str()));
     assert!(key.as_str().unwrap().starts_with("exk_bot."));
     let wake = json!({
         "adapter": "webhook", "url": "https://bot.example/wake", "auth": { "kind": "bearer" }, "body": { "go": true },

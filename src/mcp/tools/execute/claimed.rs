@@ -49,7 +49,7 @@ impl From<&hub::Message> for Message {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 struct Earlier {
     attempt: u32,
-    /// How it ended: lease_expired, released, deferred, failed or silent.
+    /// How it ended: lease_expired, released, deferred, failed, silent or moved.
     ended: String,
     at: Moment,
     /// The last it said.
@@ -133,10 +133,10 @@ pub(super) struct Claimed {
 }
 
 impl Claimed {
-    /// There is no task.
-    pub(super) fn nothing() -> Self {
-        let next = "There is nothing to do now. Call claim_task again, with wait_seconds 25, or stop here.";
-        Self { next: next.to_owned(), ..Self::default() }
+    /// There is no task; if claims find none for now, why.
+    pub(super) fn nothing(rest: Option<String>) -> Self {
+        let usual = "There is nothing to do now. Call claim_task again, with wait_seconds 25, or stop here.";
+        Self { next: rest.unwrap_or_else(|| usual.to_owned()), ..Self::default() }
     }
 
     /// The task without its texts.

@@ -161,11 +161,15 @@ const ASKED: &str = "A person has been asked. Go on calling heartbeat_task with 
 /// The executor that this token works as.
 fn executor(caller: &Caller<'_>) -> Result<ExecutorRow, ToolError> {
     let name = caller.principal.executor.as_deref().unwrap_or_default();
-    hub::executor_at_work(caller.hub, name)?.ok_or_else(|| {
+    let executor = hub::executor_at_work(caller.hub, name)?.ok_or_else(|| {
         let sentence = "The executor for which this token was granted is not there any more. Tell your user; signing in anew lets \
                         them choose another.";
         ToolError::new("executor_not_found", sentence)
-    })
+    })?;
+    if executor.disabled_at.is_some() {
+        return Err(refused(refusals::disabled(&executor.name)));
+    }
+    Ok(executor)
 }
 
 impl From<AttemptRejected> for ToolError {
@@ -217,7 +221,7 @@ pub(super) fn claim(caller: &Caller<'_>, input: ClaimInput) -> Result<Given, Too
         None => caller.hub.now() + i64::from(input.wait_seconds.unwrap_or_default()) * 1000,
     };
     if until <= caller.hub.now() || !caller.may_wait {
-        return given(&Claimed::nothing());
+        return given(&Claimed::nothing(refusals::rest(&executor, caller.hub.now())));
     }
     let addresses = hub::addresses(&executor, &request)?;
     Ok(Given::Wait(Wait { until, on: Topic::Ready(addresses), since: 0 }))

@@ -5,13 +5,12 @@ mod pieces;
 
 use serde::Deserialize;
 
-use super::view;
 use crate::domain::ids::TaskId;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::domain::limits::TASK_WAIT_SECONDS_MAX;
 use crate::domain::task::{Lane, WaitingOn};
 use crate::http::message::{Topic, Wait};
-use crate::hub::{self, ExecutorView, Hub, TaskSummary};
+use crate::hub::{self, Attendance, Hub, TaskSummary};
 use crate::mcp::answer::{Given, ToolError, given};
 use crate::mcp::dispatch::Caller;
 use output::{Output, Part};
@@ -61,8 +60,8 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
         return Ok(Given::Wait(wait));
     }
     let task = hub::get_task(caller.hub, &input.task_id)?.ok_or_else(|| ToolError::task_not_found(&input.task_id))?;
-    let consumers = consumers(caller.hub, &task.full.head)?;
-    let output = Output::of(&task, &consumers, caller.hub.now());
+    let attendance = attendance(caller.hub, &task.full.head)?;
+    let output = Output::of(&task, &attendance);
     match part {
         Some(part) => given(&pieces::paged(output, &task, part, input.offset.unwrap_or_default())?),
         None => given(&pieces::filled(output, &task)),
@@ -91,13 +90,10 @@ fn wait(caller: &Caller<'_>, input: &Input) -> Result<Option<Wait>, ToolError> {
     Ok((!is_news && caller.hub.now() < wait.until).then_some(wait))
 }
 
-/// Who may claim an unclaimed task.
-fn consumers(hub: &Hub<'_>, task: &TaskSummary) -> Result<Vec<ExecutorView>, ToolError> {
-    if task.life.state.lane() != Some(Lane::Ready) {
-        return Ok(vec![]);
+/// Who may claim a task that nobody has.
+fn attendance(hub: &Hub<'_>, task: &TaskSummary) -> Result<Attendance, ToolError> {
+    match task.life.state.lane() {
+        Some(Lane::Ready | Lane::Waiting) => Ok(hub::attendance(hub, &task.address)?),
+        Some(Lane::Held) | None => Ok(Attendance::default()),
     }
-    let mut consumers = hub::list_executors(hub)?;
-    consumers.retain(|executor| view::serves(executor, &task.address));
-    consumers.sort_by_key(|executor| std::cmp::Reverse(executor.last_seen_at));
-    Ok(consumers)
 }

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::super::view;
-use crate::hub::{ExecutorView, TaskDetail};
+use crate::hub::{Attendance, Attendant, TaskDetail};
 use crate::mcp::moment::Moment;
 
-/// Executors that are shown of those that may claim a task, the latest seen.
+/// Executors that are shown of those that may claim a task, the likeliest.
 const CONSUMERS_SHOWN_MAX: usize = 5;
 
 /// A text that may be too long for one answer.
@@ -123,7 +123,7 @@ pub(super) struct Output {
     /// The call that told its executor to come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wake: Option<WakeView>,
-    /// While it is unclaimed: who may claim it, the latest seen first.
+    /// While nobody has it: who may claim it, the likeliest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) executors: Vec<Consumer>,
     /// Texts that are too long for this answer: read them with part and offset.
@@ -147,7 +147,7 @@ pub(super) struct Message {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub(super) struct Earlier {
     pub(super) attempt: u32,
-    /// lease_expired, released, deferred, failed or silent.
+    /// lease_expired, released, deferred, failed, silent or moved.
     pub(super) ended: String,
     pub(super) at: Moment,
     /// The last that it said.
@@ -171,10 +171,19 @@ pub(super) struct WakeView {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub(super) struct Consumer {
     pub(super) name: String,
-    /// Whether it called within the last minute.
-    pub(super) seen_lately: bool,
+    /// Whether it called within the last minute, or listens.
+    pub(super) online: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_seen_at: Option<Moment>,
+    /// Whether the owner has it rest: it claims nothing new.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) paused: bool,
+    /// Whether the owner has shut it out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) disabled: bool,
+    /// When it may claim again, if it has claimed as many tasks as it may today.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) claims_again_at: Option<Moment>,
 }
 
 #[derive(Debug, Serialize)]
@@ -204,21 +213,24 @@ pub(super) struct Page {
 
 impl Output {
     /// The task without its long texts.
-    pub(super) fn of(task: &TaskDetail, consumers: &[ExecutorView], now: i64) -> Self {
+    pub(super) fn of(task: &TaskDetail, attendance: &Attendance) -> Self {
         let (head, life) = (&task.full.head, &task.full.head.life);
         let held_by = view::held_by(life).map(str::to_owned);
         let claim = life.claim.as_ref().filter(|_| held_by.is_some());
-        let consumer = |executor: &ExecutorView| Consumer {
-            name: executor.row.name.clone(),
-            seen_lately: view::is_seen_lately(executor.last_seen_at, now),
-            last_seen_at: executor.last_seen_at.map(Moment),
+        let consumer = |one: &Attendant| Consumer {
+            name: one.name.clone(),
+            online: one.online,
+            last_seen_at: one.last_seen_at.map(Moment),
+            paused: one.paused,
+            disabled: one.disabled,
+            claims_again_at: one.claims_again_at.map(Moment),
         };
         Self {
             task_id: head.id.clone(),
             title: head.title.clone(),
             state: life.state.as_str(),
             waiting_on: life.waiting_on.map(|on| on.as_str()),
-            next: view::next_step(head, consumers, now),
+            next: view::next_step(head, attendance),
             notice: None,
             executor: head.address.executor_name().map(str::to_owned),
             queue: head.address.queue_name().map(str::to_owned),
@@ -251,7 +263,7 @@ impl Output {
                 at: life.last_wake_at.map(Moment),
                 next_at: life.next_wake_at.map(Moment),
             }),
-            executors: consumers.iter().take(CONSUMERS_SHOWN_MAX).map(consumer).collect(),
+            executors: attendance.0.iter().take(CONSUMERS_SHOWN_MAX).map(consumer).collect(),
             truncated: vec![],
             page: None,
             held_by,

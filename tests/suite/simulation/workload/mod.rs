@@ -13,8 +13,8 @@ use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::faults::{Fault, is_on};
 use taskhub::hub::{
     Answer, AnswerRejected, AttemptCall, AttemptRejected, CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer,
-    Delivery, Effects, Heartbeat, Hub, Order, Outcome, Presence, Release, Report, RetryRejected, Submit,
-    SubmitRejected, When, addresses, answer, cancel, claim, create_executor, defer, dispatch, heartbeat, purge,
+    Delivery, Effects, ExecutorChange, Heartbeat, Hub, Order, Outcome, Presence, Release, Report, RetryRejected,
+    Submit, SubmitRejected, When, addresses, answer, cancel, claim, create_executor, defer, dispatch, heartbeat, purge,
     purge_outbox, record_delivery, release, report, retry_task, submit, sweep, wake_executor,
 };
 use taskhub::store::database::{Database, Value};
@@ -191,17 +191,19 @@ impl Workload {
                 Wake::Webhook { url, auth: WakeAuth::None {}, body: None }
             };
             let queues = QUEUES.iter().enumerate().filter(|(queue, _)| (index + queue) % 2 == 0);
-            let input = CreateExecutor {
-                name: format!("bot-{index}"),
-                queues: queues.map(|(_, name)| (*name).to_owned()).collect(),
+            let queues: Vec<String> = queues.map(|(_, name)| (*name).to_owned()).collect();
+            let account = ExecutorChange {
+                queues: Some(queues.clone()),
                 max_concurrent: Some(3),
-                wake,
+                wake: Some(wake),
+                ..ExecutorChange::default()
             };
+            let input = CreateExecutor { name: format!("bot-{index}"), account };
             let created = self.command(|hub| create_executor(hub, &input)).0.expect("an executor is created");
-            if created.executor.wake["adapter"] == "webhook" {
-                self.auditor.is_woken(&input.name, &input.queues);
+            if created.executor.wake.is_sent() {
+                self.auditor.is_woken(&input.name, &queues);
             }
-            self.agents.push(Agent { row: created.executor, temper, held: VecDeque::new(), lost: None });
+            self.agents.push(Agent { row: created.executor.row, temper, held: VecDeque::new(), lost: None });
         }
     }
 
