@@ -1,6 +1,7 @@
 //! The native suite: one binary, no sleeps, no wall clock.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod care;
 mod commands;
 mod docs;
 mod fuzz;
