@@ -132,7 +132,7 @@ pub fn create_executor(hub: &Hub<'_>, input: &CreateExecutor) -> Result<CreatedE
 
 /// Changes an executor and returns it as the list shows it. One that may work again is called if tasks wait for it.
 pub fn change_executor(hub: &Hub<'_>, name: &str, change: &ExecutorChange) -> Result<ExecutorView, ExecutorRejected> {
-    let goes_to_work = hub.command(|effects| {
+    let (view, goes_to_work) = hub.command(|effects| {
         let before = executors::by_name(hub.db, name)?.ok_or(ExecutorRejected::NotFound)?;
         let after = changed(hub, before.clone(), change)?;
         let queues_changed = after.queues != before.queues;
@@ -149,13 +149,11 @@ pub fn change_executor(hub: &Hub<'_>, name: &str, change: &ExecutorChange) -> Re
         if goes_to_work {
             call_for(hub, effects, &after)?;
         }
-        Ok::<bool, ExecutorRejected>(goes_to_work)
+        Ok::<_, ExecutorRejected>((view(hub, after)?, goes_to_work))
     })?;
-    let executor = executors::by_name(hub.db, name)?.ok_or(ExecutorRejected::NotFound)?;
-    let view = view(hub, executor)?;
-    if goes_to_work && view.ready > 0 && view.wake.is_sent() {
-        // A hint only: should it fail, the tasks call for it by themselves.
-        let _ = wakes::wake_executor(hub, name, None);
+    // A hint only: should it fail, the tasks call for it by themselves.
+    if goes_to_work && view.ready > 0 && wakes::wake_executor(hub, name, None).is_ok_and(|woken| woken.sent) {
+        return Ok(find_executor(hub, name).ok().flatten().unwrap_or(view));
     }
     Ok(view)
 }

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value as Json, json};
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
-    self, Answer, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub, Order,
-    Outcome, Release, Report, Submit, TasksLeft, When,
+    self, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub,
+    Order, Outcome, Release, Report, Submit, TasksLeft, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};
@@ -26,6 +26,8 @@ struct Stage {
     canceled: Held,
     /// Waits for its time.
     waiting: String,
+    /// Waits for the owner's word, and then for its time.
+    unapproved: String,
     /// A wake that is on its way.
     order: Order,
 }
@@ -35,6 +37,7 @@ fn stage() -> Stage {
     let hook = json!({ "adapter": "webhook", "url": "https://bot.example/wake", "auth": { "kind": "none" } });
     let key = world.webhook_executor("bot", &["q"], hook);
     world.executor("idle", &[]);
+    world.owner("POST", "/api/executors", json!({ "name": "asked", "approval": "always", "max_tasks_per_day": 5 }));
     let silent = world.working("bot", &key);
     world.does("heartbeat", &silent, json!({ "question": "Which?" }));
     world.pass(400_000);
@@ -44,9 +47,10 @@ fn stage() -> Stage {
     world.does("heartbeat", &asking, json!({ "question": "Which?" }));
     let held = world.working("bot", &key);
     let waiting = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("bot") });
+    let unapproved = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("asked") });
     world.pass(1);
     let [order] = world.submit_with_effects(&task_in("q")).1.outbox.try_into().expect("one wake");
-    Stage { world, key, held, asking, silent, canceled, waiting, order }
+    Stage { world, key, held, asking, silent, canceled, waiting, unapproved, order }
 }
 
 /// A command under its name; `Err` tells that the database failed.
@@ -149,6 +153,27 @@ const COMMANDS: &[Command] = &[
             done(hub::create_executor(hub, &input))
         },
     },
+    Command {
+        name: "change an executor",
+        run: |_, hub| {
+            let queues = Some(vec!["q".to_owned(), "r".to_owned(), "s".to_owned()]);
+            let input = ExecutorChange { queues, paused: Some(true), ..ExecutorChange::default() };
+            done(hub::change_executor(hub, "bot", &input))
+        },
+    },
+    Command {
+        name: "a ping that says something",
+        run: |stage, hub| done(hub::introduce(hub, &executor(hub, &stage.key)?, Some("1"), Some(&["a".to_owned()]))),
+    },
+    Command {
+        name: "revoke a key",
+        run: |_, hub| {
+            let keys = hub::list_keys(hub, "bot").map_err(|error| format!("{error:?}"))?;
+            done(hub::revoke_key(hub, "bot", &keys[0].id))
+        },
+    },
+    Command { name: "approve", run: |stage, hub| done(hub::approve(hub, &approve(stage, true))) },
+    Command { name: "deny", run: |stage, hub| done(hub::approve(hub, &approve(stage, false))) },
     Command { name: "rotate a key", run: |_, hub| done(hub::rotate_key(hub, "bot", true)) },
     Command { name: "delete an executor", run: |_, hub| done(hub::delete_executor(hub, "idle", &TasksLeft::Keep)) },
 ];
@@ -157,8 +182,13 @@ fn answer(held: &Held) -> Answer {
     Answer { submitter: "owner".to_owned(), task_id: held.id.clone(), text: "This one.".to_owned() }
 }
 
+fn approve(stage: &Stage, approve: bool) -> Approve {
+    let note = Some("So be it.".to_owned());
+    Approve { submitter: "owner".to_owned(), task_id: stage.unapproved.clone(), approve, note }
+}
+
 fn is_empty(effects: &Effects) -> bool {
-    effects.changed.is_empty() && effects.ready.is_empty() && effects.outbox.is_empty()
+    effects.changed.is_empty() && effects.ready.is_empty() && effects.outbox.is_empty() && effects.cut_off.is_empty()
 }
 
 /// Runs the command with its n-th statement failing, for every n, until it needs no more than n.

@@ -237,3 +237,40 @@ fn a_question_that_asks_nothing_blocks_nobody() {
     }
     assert_eq!(state(&world, &id)["state"], "working");
 }
+
+/// The token stays good, so that a switch that is turned back needs no signing in.
+#[test]
+fn an_executor_that_is_disabled_or_paused_is_told_so() {
+    let (world, bearer) = at_work();
+    let set = |change: Json| assert_eq!(world.owner("PATCH", "/api/executors/bot", change).0, 200);
+    let id = submit(&world, json!({}));
+    let claimed = call(&world, &bearer, Tool::ClaimTask, json!({ "request_id": "one" })).unwrap();
+    let own = json!({ "task_id": id, "claim_token": claimed["claim_token"] });
+    submit(&world, json!({}));
+    set(json!({ "paused": true }));
+    let nothing = call(&world, &bearer, Tool::ClaimTask, json!({ "request_id": "two" })).unwrap();
+    assert_eq!(nothing["claimed"], false);
+    assert!(nothing["next"].as_str().unwrap().contains("has paused this executor"), "{nothing}");
+    call(&world, &bearer, Tool::HeartbeatTask, own.clone()).expect("what it holds it may finish");
+
+    let params = json!({ "name": "claim_task", "arguments": { "request_id": "two", "wait_seconds": 25 } });
+    let asked = rpc(&bearer, "tools/call", &params);
+    let wait = world.send_waiting(&asked);
+    set(json!({ "paused": false, "disabled": true }));
+    let mut finish = own.clone();
+    finish["status"] = json!("completed");
+    for (tool, arguments) in [
+        (Tool::ClaimTask, json!({ "request_id": "two" })),
+        (Tool::HeartbeatTask, own.clone()),
+        (Tool::FinishTask, finish),
+        (Tool::DeferTask, json!({ "task_id": id, "claim_token": claimed["claim_token"], "seconds": 1 })),
+    ] {
+        let refused = call(&world, &bearer, tool, arguments).unwrap_err();
+        assert!(refused.starts_with("executor_disabled"), "{refused}");
+    }
+    let response = world.send(&Request { resumed: Some(wait), ..asked });
+    let answer: Json = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!(answer["result"]["isError"], true, "a claim that waited gets nothing either: {answer}");
+    set(json!({ "disabled": false }));
+    call(&world, &bearer, Tool::HeartbeatTask, own).expect("its lease runs still");
+}
