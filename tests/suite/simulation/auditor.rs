@@ -18,6 +18,8 @@ pub enum Standing {
     Ready,
     /// Until then, in milliseconds.
     Waiting(i64),
+    /// For the owner's word, and then until this time if one was given.
+    Approval(Option<i64>),
     /// Until the lease ends.
     Working(i64),
     Input {
@@ -38,7 +40,7 @@ impl Standing {
     fn names(&self) -> &'static [&'static str] {
         match self {
             Self::Ready => &["submitted", "dispatched"],
-            Self::Waiting(_) => &["waiting"],
+            Self::Waiting(_) | Self::Approval(_) => &["waiting"],
             Self::Working(_) => &["working"],
             Self::Input { .. } => &["input-required"],
             Self::Completed => &["completed"],
@@ -285,6 +287,18 @@ impl Auditor {
         moved
     }
 
+    /// The owner's word was acknowledged.
+    pub fn judged(&mut self, id: &str, approved: bool, now: i64) {
+        let task = self.tasks.get_mut(id).expect("a task that is judged is known");
+        let Standing::Approval(until) = task.standing else { panic!("{id} was judged unasked") };
+        task.standing = match until.filter(|at| *at > now) {
+            _ if !approved => Standing::Failed("denied"),
+            Some(at) => Standing::Waiting(at),
+            None => Standing::Ready,
+        };
+        self.close(id, now);
+    }
+
     /// An answer was acknowledged.
     pub fn answered(&mut self, id: &str, now: i64) {
         let lease_ms = self.settings.lease_ms;
@@ -379,6 +393,7 @@ impl Auditor {
             Standing::Waiting(until) => assert_eq!(number(6), Some(*until), "{id} has a wrong wait: {known:?}"),
             Standing::Failed(code) => assert_eq!(text(7).as_deref(), Some(*code), "{id} failed for another reason"),
             Standing::Completed => assert_eq!(text(8), known.result, "{id} has another result than was accepted"),
+            Standing::Approval(_) => assert_eq!(number(6), None, "{id} waits for a time: {known:?}"),
             Standing::Ready | Standing::Canceled => {}
         }
         if matches!(known.standing, Standing::Working(_) | Standing::Input { .. }) {

@@ -8,14 +8,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use serde_json::{Value as Json, json};
+use taskhub::domain::executor::Approval;
 use taskhub::domain::settings::Settings;
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::faults::{Fault, is_on};
 use taskhub::hub::{
-    Answer, AnswerRejected, AttemptCall, AttemptRejected, CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer,
-    Delivery, Effects, ExecutorChange, Heartbeat, Hub, Order, Outcome, Presence, Release, Report, RetryRejected,
-    Submit, SubmitRejected, When, addresses, answer, cancel, claim, create_executor, defer, dispatch, heartbeat, purge,
-    purge_outbox, record_delivery, release, report, retry_task, submit, sweep, wake_executor,
+    Answer, AnswerRejected, Approve, ApproveRejected, AttemptCall, AttemptRejected, CancelRejected, Claim,
+    ClaimRejected, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub, Order, Outcome, Presence,
+    Release, Report, RetryRejected, Submit, SubmitRejected, When, addresses, answer, approve, cancel, claim,
+    create_executor, defer, dispatch, heartbeat, purge, purge_outbox, record_delivery, release, report, retry_task,
+    submit, sweep, wake_executor,
 };
 use taskhub::store::database::{Database, Value};
 use taskhub::store::executors::{ExecutorRow, by_name};
@@ -54,9 +56,11 @@ enum Temper {
     Asking,
     Deferring,
     Releasing,
+    /// The owner wants to be asked about each of its tasks.
+    Asked,
 }
 
-const TEMPERS: [Temper; 9] = [
+const TEMPERS: [Temper; 10] = [
     Temper::Prompt,
     Temper::Slow,
     Temper::Crashing,
@@ -66,6 +70,7 @@ const TEMPERS: [Temper; 9] = [
     Temper::Asking,
     Temper::Deferring,
     Temper::Releasing,
+    Temper::Asked,
 ];
 
 #[derive(Clone, Debug)]
@@ -97,6 +102,7 @@ pub struct Tally {
     pub wakes: u64,
     pub callbacks: u64,
     pub answers: u64,
+    pub judged: u64,
     pub failures: u64,
     pub restarts: u64,
     pub purged: u64,
@@ -115,6 +121,7 @@ impl Tally {
         self.wakes += other.wakes;
         self.callbacks += other.callbacks;
         self.answers += other.answers;
+        self.judged += other.judged;
         self.failures += other.failures;
         self.restarts += other.restarts;
         self.purged += other.purged;
@@ -190,12 +197,14 @@ impl Workload {
                 let url = format!("https://bot-{index}.example/wake");
                 Wake::Webhook { url, auth: WakeAuth::None {}, body: None }
             };
-            let queues = QUEUES.iter().enumerate().filter(|(queue, _)| (index + queue) % 2 == 0);
+            let is_asked = temper == Temper::Asked;
+            let queues = QUEUES.iter().enumerate().filter(|(queue, _)| !is_asked && (index + queue) % 2 == 0);
             let queues: Vec<String> = queues.map(|(_, name)| (*name).to_owned()).collect();
             let account = ExecutorChange {
                 queues: Some(queues.clone()),
                 max_concurrent: Some(3),
                 wake: Some(wake),
+                approval: is_asked.then_some(Approval::Always),
                 ..ExecutorChange::default()
             };
             let input = CreateExecutor { name: format!("bot-{index}"), account };
@@ -234,6 +243,7 @@ impl Workload {
             while let Some(order) = self.in_flight.pop() {
                 self.delivered(&order, &Delivery::Accepted);
             }
+            while self.judge(false) {}
             for index in 0..self.agents.len() {
                 self.claim(index, false);
                 while let Some(held) = self.agents[index].held.pop_front() {
@@ -270,7 +280,10 @@ impl Workload {
             30..=79 => self.executor(),
             80..=83 => self.cancel(),
             84..=87 => self.answer(),
-            88..=89 => self.retry(),
+            88 => self.retry(),
+            89 => {
+                self.judge(true);
+            }
             90 => self.wake_executor(),
             91..=95 => self.receiver(),
             96 => self.restart(),

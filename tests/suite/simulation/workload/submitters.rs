@@ -63,8 +63,17 @@ impl Workload {
             (None, Some(queue)) => queue.clone(),
             (None, None) => unreachable!("every task has an address"),
         };
+        let is_asked = self
+            .agents
+            .iter()
+            .any(|agent| agent.temper == Temper::Asked && input.executor.as_ref() == Some(&agent.row.name));
+        let not_before = at(input.not_before);
         let known = Known {
-            standing: at(input.not_before).map_or(Standing::Ready, Standing::Waiting),
+            standing: match not_before {
+                _ if is_asked => Standing::Approval(not_before),
+                Some(at) => Standing::Waiting(at),
+                None => Standing::Ready,
+            },
             address: address.clone(),
             priority: input.priority.unwrap_or(5),
             attempt: 0,
@@ -82,7 +91,7 @@ impl Workload {
             let deadline = deadline_at.map_or(String::new(), |at| format!(", deadline in {} ms", at - now));
             format!("{id} submitted to {address}: {standing:?}, {max_attempts} attempts at most{deadline}")
         });
-        self.woken(id, &address, input.not_before.is_none(), effects);
+        self.woken(id, &address, known.standing == Standing::Ready, effects);
         self.auditor.submitted(id, known);
         self.tally.submitted += 1;
         self.check(id);
@@ -179,6 +188,42 @@ impl Workload {
             Err(other) => panic!("{id}: a right answer was refused: {other:?}"),
         }
         self.check(&id);
+    }
+
+    /// The owner judges a task that waits for that, or, sometimes, another one, for which that is nothing. Whether one waited.
+    pub(super) fn judge(&mut self, by_chance: bool) -> bool {
+        let waits = |id: &&String| matches!(self.auditor.tasks[*id].standing, Standing::Approval(_));
+        let waiting: Vec<&String> = self.auditor.open.iter().filter(waits).collect();
+        let id = match waiting.is_empty() {
+            true if by_chance => self.some_task(false),
+            true => None,
+            false => Some((*self.chance.pick(&waiting)).clone()),
+        };
+        let Some(id) = id else { return false };
+        let approves = !by_chance || self.chance.percent(70);
+        let input = Approve { submitter: "owner".into(), task_id: id.clone(), approve: approves, note: None };
+        let (answer, effects) = self.command(|hub| approve(hub, &input));
+        self.note(|| format!("{id} judged: {answer:?}"));
+        let before = self.auditor.tasks[&id].standing.clone();
+        let waited = matches!(before, Standing::Approval(_));
+        match answer {
+            Ok(approved) if approved.already => assert!(!waited, "{id} was not judged before"),
+            Ok(_) => {
+                self.auditor.judged(&id, approves, self.now.get());
+                let known = &self.auditor.tasks[&id];
+                let (address, is_ready) = (known.address.clone(), known.standing == Standing::Ready);
+                self.woken(&id, &address, is_ready, &effects);
+                self.tally.judged += 1;
+            }
+            Err(ApproveRejected::Database(error)) => self.failure(&error),
+            Err(ApproveRejected::DeniedBefore) => assert_eq!(before, Standing::Failed("denied"), "{id} was not denied"),
+            Err(ApproveRejected::ApprovedBefore { .. } | ApproveRejected::NotAwaited { .. }) => {
+                assert!(!waited, "{id} waits for a word, and that was refused");
+            }
+            Err(other) => panic!("{id}: a right word was refused: {other:?}"),
+        }
+        self.check(&id);
+        waited
     }
 
     pub(super) fn retry(&mut self) {
