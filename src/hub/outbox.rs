@@ -64,6 +64,14 @@ impl Delivery {
     pub fn rejected(why: impl Into<String>) -> Self {
         Self::Rejected { why: why.into(), retry_after_ms: None }
     }
+
+    /// How long the receiver asks to be left alone, within bounds, in milliseconds.
+    pub(super) fn asked_ms(&self) -> i64 {
+        match self {
+            Self::Rejected { retry_after_ms: Some(ms), .. } => (*ms).clamp(0, RETRY_AFTER_MS_MAX),
+            _ => 0,
+        }
+    }
 }
 
 /// What a batch did.
@@ -151,19 +159,18 @@ pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Res
         (_, Kind::Wake) => wakes::ended(hub, effects, order, delivery),
         (Delivery::Accepted, _) if faults::is_on(Fault::AcceptedSentAgain) => Ok(()),
         (Delivery::Accepted, Kind::Callback | Kind::Notice) => outbox::delete(hub.db, row).map(drop),
-        (Delivery::Unknown, _) => put_off(hub, row, "no answer in time", None),
-        (Delivery::Rejected { why, retry_after_ms }, _) => put_off(hub, row, why, *retry_after_ms),
+        (Delivery::Unknown, _) => put_off(hub, row, "no answer in time", 0),
+        (Delivery::Rejected { why, .. }, _) => put_off(hub, row, why, delivery.asked_ms()),
     })
 }
 
 /// Back to be sent later, or dead.
-fn put_off(hub: &Hub<'_>, row: &OutboxRow, why: &str, retry_after_ms: Option<i64>) -> Result<(), DatabaseError> {
+fn put_off(hub: &Hub<'_>, row: &OutboxRow, why: &str, asked_ms: i64) -> Result<(), DatabaseError> {
     let last_status = Some(why.to_owned());
     if row.attempts >= SENDS_MAX - u32::from(faults::is_on(Fault::GivenUpEarly)) {
         return die(hub, row, last_status);
     }
     let [jitter] = hub.random();
-    let asked_ms = retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MS_MAX);
     let next_at = hub.now + retry::send_backoff_ms(row.attempts, jitter).max(asked_ms);
     outbox::move_to(hub.db, row, &OutboxRow { next_at, last_status, ..row.clone() }).map(drop)
 }

@@ -203,11 +203,13 @@ pub(super) fn again(
     };
     if row.attempts >= attempts_max {
         // Sent as often as permitted, and never recorded: the hub dies on every try. Give up rather than go on for ever.
-        settle(hub, effects, &task, row, WakeStatus::GivenUp, Some("it was never recorded what became of it"))?;
+        let why = Some("it was never recorded what became of it");
+        settle(hub, effects, &task, row, (WakeStatus::GivenUp, why), 0)?;
         return Ok(None);
     }
     if request.is_none() {
-        settle(hub, effects, &task, row, WakeStatus::Rejected, Some("the executor cannot be woken any more"))?;
+        let why = Some("the executor cannot be woken any more");
+        settle(hub, effects, &task, row, (WakeStatus::Rejected, why), 0)?;
         return Ok(None);
     }
     executors::woken(hub.db, &row.subject, hub.now)?;
@@ -252,28 +254,28 @@ pub(super) fn ended(
         Delivery::Rejected { why, .. } => (WakeStatus::Rejected, Some(why.as_str())),
         Delivery::NotTried => return Ok(()),
     };
+    let asked_ms = delivery.asked_ms();
     if status == WakeStatus::Rejected {
         executors::wake_refused(hub.db, &order.row.subject, order.claimed_at)?;
     }
     if !rows::delete(hub.db, &order.row)? {
         return Ok(());
     }
-    match waiting_task(hub, &order.row)? {
-        Some(task) => settle(hub, effects, &task, &order.row, status, why),
-        None => Ok(()),
-    }
+    let Some(task) = waiting_task(hub, &order.row)? else { return Ok(()) };
+    settle(hub, effects, &task, &order.row, (status, why), asked_ms)
 }
 
-/// Moves the task on with the outcome of its wake.
+/// Moves the task on with the outcome of its wake; the receiver asked to be left alone for `asked_ms`.
 fn settle(
     hub: &Hub<'_>,
     effects: &mut Effects,
     task: &TaskHead,
     row: &OutboxRow,
-    status: WakeStatus,
-    why: Option<&str>,
+    (status, why): (WakeStatus, Option<&str>),
+    asked_ms: i64,
 ) -> Result<(), DatabaseError> {
     let next = stepped(hub, &task.life, &Event::WakeEnded(status))?;
+    let next = Life { next_wake_at: next.next_wake_at.map(|at| at.max(hub.now + asked_ms)), ..next };
     let data = json!({
         "executor": row.subject,
         "status": next.last_wake_status.map(|status| status.as_str()),

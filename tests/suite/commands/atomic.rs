@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value as Json, json};
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
-    self, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub,
-    Order, Outcome, Release, Report, Submit, TasksLeft, When,
+    self, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat,
+    Hub, Order, Outcome, Release, Report, Submit, TasksLeft, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};

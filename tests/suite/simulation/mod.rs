@@ -61,8 +61,16 @@ fn nothing_is_lost_doubled_or_left_hanging() {
     println!("simulation: seeds {first} to {}: {total:?}", first + seeds - 1);
     if steps >= STEPS && seeds >= SEEDS {
         let endings = [total.completed, total.failed, total.canceled];
-        let troubles =
-            [total.late, total.repeated, total.wakes, total.callbacks, total.answers, total.judged, total.failures, total.restarts];
+        let troubles = [
+            total.late,
+            total.repeated,
+            total.wakes,
+            total.callbacks,
+            total.answers,
+            total.judged,
+            total.failures,
+            total.restarts,
+        ];
         assert!(endings.iter().chain(&troubles).all(|count| *count > 0), "the world must see everything: {total:?}");
     }
 }

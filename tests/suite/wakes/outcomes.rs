@@ -79,6 +79,17 @@ fn a_refused_wake_is_tried_again_ever_more_rarely_until_the_hub_gives_up() {
 }
 
 #[test]
+fn a_receiver_that_asks_to_be_left_alone_is_within_an_hour() {
+    for (asked_ms, wait) in [(600_000, 600_000), (1_000, 60_000), (86_400_000, 3_600_000)] {
+        let world = World::new();
+        let (_, id, order) = woken(&world);
+        let why = "answered 429".to_owned();
+        world.record(&order, Delivery::Rejected { why, retry_after_ms: Some(asked_ms) });
+        assert_eq!(world.life(&id).next_wake_at, Some(world.now() + wait));
+    }
+}
+
+#[test]
 fn a_task_that_comes_back_is_woken_for_again() {
     let world = World::new();
     let (key, id, order) = woken(&world);
