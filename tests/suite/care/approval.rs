@@ -205,10 +205,10 @@ fn an_approved_task_calls_its_executor() {
     world.webhook_executor("bot", &[], hook);
     change(&world, "bot", json!({ "approval": "always" }));
     let (id, effects) = world.submit_with_effects(&task_for("bot"));
-    assert!(effects.wakes.is_empty(), "not before");
+    assert!(effects.outbox.is_empty(), "not before");
     let approve = hub::Approve { submitter: "owner".to_owned(), task_id: id.clone(), approve: true, note: None };
     let (approved, effects) = world.run(|hub| hub::approve(hub, &approve));
     assert_eq!(approved.unwrap().state, State::Submitted);
-    assert_eq!(effects.wakes.len(), 1);
+    assert_eq!(effects.outbox.len(), 1);
     assert_eq!((effects.changed, effects.ready), (vec![id], vec!["@bot".to_owned()]));
 }

@@ -221,7 +221,7 @@ fn who_is_moved_to_is_woken() {
     let to = TasksLeft::Move(Address::executor("ant").unwrap());
     let (removal, effects) = world.run(|hub| hub::delete_executor(hub, "bot", &to));
     assert_eq!(removal.unwrap().moved, 2);
-    assert_eq!(effects.wakes.len(), 1, "one wake for both");
+    assert_eq!(effects.outbox.len(), 1, "one wake for both");
     assert_eq!(effects.cut_off, ["bot", "bot"]);
     assert!(world.life(&id).next_wake_at.is_some());
 }

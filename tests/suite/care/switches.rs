@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use taskhub::domain::task::{State, WakeStatus};
 use taskhub::http::message::{Request, Topic};
-use taskhub::hub::{self, Effects, ExecutorChange, WakeOutcome};
+use taskhub::hub::{self, Delivery, Effects, ExecutorChange};
 
 use super::{change, claim_status, ping, refused, shown};
 use crate::mcp::client::call;
@@ -59,7 +59,7 @@ fn a_paused_executor_counts_as_a_consumer_and_is_not_woken() {
     world.webhook_executor("bot", &[], hook());
     change(&world, "bot", json!({ "paused": true }));
     let (id, effects) = world.submit_with_effects(&task_for("bot"));
-    assert!(effects.wakes.is_empty());
+    assert!(effects.outbox.is_empty());
     assert_eq!(world.life(&id).next_wake_at, None);
     let woken = call(&world, "wake_executor", json!({ "executor": "bot" })).unwrap();
     assert_eq!(woken["sent"], false);
@@ -69,7 +69,7 @@ fn a_paused_executor_counts_as_a_consumer_and_is_not_woken() {
 
     let second = world.submit(&task_for("bot"));
     let effects = self::effects(&world, ExecutorChange { paused: Some(false), ..ExecutorChange::default() });
-    assert_eq!(effects.wakes.len(), 1, "it is called at once");
+    assert_eq!(effects.outbox.len(), 1, "it is called at once");
     assert!(effects.ready.contains(&"@bot".to_owned()), "and whoever waits looks");
     assert_eq!(world.life(&id).last_wake_status, Some(WakeStatus::Sent));
     world.pass_and_sweep(0);
@@ -82,12 +82,12 @@ fn who_was_woken_just_before_the_pause_is_woken_again_after_it() {
     let world = World::new();
     let key = world.webhook_executor("bot", &[], hook());
     let (id, effects) = world.submit_with_effects(&task_for("bot"));
-    world.record(&effects.wakes[0], WakeOutcome::Accepted);
+    world.record(&effects.outbox[0], Delivery::Accepted);
     change(&world, "bot", json!({ "paused": true }));
     assert_eq!(claim_status(&world, &key), 204, "it came for nothing");
     world.pass(1_000);
     let effects = self::effects(&world, ExecutorChange { paused: Some(false), ..ExecutorChange::default() });
-    assert_eq!(effects.wakes.len(), 1);
+    assert_eq!(effects.outbox.len(), 1);
     assert_eq!(world.life(&id).last_wake_at, Some(world.now()));
 }
 
@@ -97,7 +97,7 @@ fn a_resumed_executor_without_tasks_is_left_in_peace() {
     world.webhook_executor("bot", &["q"], hook());
     change(&world, "bot", json!({ "paused": true }));
     let effects = self::effects(&world, ExecutorChange { paused: Some(false), ..ExecutorChange::default() });
-    assert!(effects.wakes.is_empty());
+    assert!(effects.outbox.is_empty());
 }
 
 #[test]
