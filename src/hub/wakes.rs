@@ -255,11 +255,11 @@ pub(super) fn ended(
         Delivery::NotTried => return Ok(()),
     };
     let asked_ms = delivery.asked_ms();
-    if status == WakeStatus::Rejected {
-        executors::wake_refused(hub.db, &order.row.subject, order.claimed_at)?;
-    }
     if !rows::delete(hub.db, &order.row)? {
         return Ok(());
+    }
+    if status == WakeStatus::Rejected {
+        executors::wake_refused(hub.db, &order.row.subject, order.claimed_at)?;
     }
     let Some(task) = waiting_task(hub, &order.row)? else { return Ok(()) };
     settle(hub, effects, &task, &order.row, (status, why), asked_ms)

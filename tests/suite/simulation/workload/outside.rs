@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Whether a message is still claimed as it was when it was sent.
+const CLAIMED: &str = "SELECT 1 FROM outbox WHERE state = 'due' AND next_at = ?1 AND id = ?2";
+
 impl Workload {
     /// Receivers accept, refuse, ask to be left alone, time out, or the hub never learns; or it had too much to send.
     pub(super) fn receiver(&mut self) {
@@ -25,6 +28,8 @@ impl Workload {
     }
 
     pub(super) fn delivered(&mut self, order: &Order, outcome: &Delivery) {
+        let claim = [order.row.next_at.into(), (&order.row.id).into()];
+        let is_claimed = !self.db.execute(CLAIMED, &claim).expect("the outbox can be read").is_empty();
         let (answer, _) = self.command(|hub| record_delivery(hub, order, outcome));
         let (kind, subject) = (order.row.kind.as_str(), &order.row.subject);
         let task = order.row.task_id.as_deref().unwrap_or("it");
@@ -35,7 +40,7 @@ impl Workload {
                 if order.row.kind == Kind::Wake {
                     let log = self.auditor.wakes.entry(subject.clone()).or_default();
                     let refused = matches!(outcome, Delivery::Rejected { .. });
-                    log.refused |= refused && log.sent_at == Some(order.claimed_at);
+                    log.refused |= refused && is_claimed && log.sent_at == Some(order.claimed_at);
                 }
             }
             Err(error) => self.failure(&error),
