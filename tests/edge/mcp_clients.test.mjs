@@ -11,7 +11,7 @@ import { OWNER_TOKEN, startHub } from "./harness/hub.mjs";
 import { python } from "./harness/python.mjs";
 
 const TOOLS = [
-  "submit_task", "get_task", "list_tasks", "answer_task", "cancel_task", "retry_task", "wake_executor",
+  "submit_task", "get_task", "list_tasks", "answer_task", "approve_task", "cancel_task", "retry_task", "wake_executor",
   "list_executors", "hub_status",
 ];
 const TASK = { title: "Book a table", instructions: "For two, at eight." };
