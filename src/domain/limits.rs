@@ -156,3 +156,23 @@ pub const CONSENT_PAGE_MS: i64 = 1_800_000;
 pub const REPLAY_TOLD_MS: i64 = 604_800_000;
 /// Addresses from which tries of a kind are counted one by one; beyond, only their sum is.
 pub const TRY_ADDRESSES_MAX: usize = 200;
+
+/// How long a listening socket counts as alive after it was accepted or said `ping`, in milliseconds. A client sends one
+/// at least every 50 seconds, so that two may be lost.
+pub const SOCKET_ALIVE_MS: i64 = 150_000;
+/// Listening sockets of one executor; the oldest gives way to one more.
+pub const EXECUTOR_SOCKETS_MAX: usize = 8;
+/// Listening sockets altogether.
+pub const LISTENING_SOCKETS_MAX: usize = 512;
+/// Sockets that watch the hub's events; the one heard from longest ago gives way to one more.
+pub const EVENT_SOCKETS_MAX: usize = 64;
+/// Messages that the hub does not know, after which it closes the socket.
+pub const SOCKET_MISTAKES_MAX: u32 = 10;
+/// How much may lie unread in a socket before the hub sends it no more events for the time being, in bytes.
+pub const SOCKET_UNREAD_BYTES_MAX: u32 = 262_144;
+/// How long a socket may take nothing of that before it is closed, in milliseconds.
+pub const SOCKET_STUCK_MS: i64 = 60_000;
+/// Events that one socket is sent in one turn.
+pub const EVENTS_PAGE_MAX: usize = 50;
+/// Tasks that changed without an event, which one socket that lags is told of one by one later.
+pub const CHANGES_KEPT_MAX: usize = 256;

@@ -21,6 +21,7 @@ mod list;
 mod outbox;
 mod owed;
 mod passphrase;
+mod presence;
 mod query;
 mod release;
 mod removal;
@@ -33,14 +34,12 @@ mod throttle;
 mod wakes;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value as Json;
 
 use crate::domain::lifecycle::Rules;
-use crate::domain::limits::ONLINE_MS;
 use crate::domain::settings::Settings;
 use crate::domain::task::Address;
 use crate::store::database::{Database, DatabaseError};
@@ -72,6 +71,7 @@ pub use keys::{KeyView, NewKey, authenticate, executor_at_work, list_keys, revok
 pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
 pub use outbox::{Delivery, Dispatched, Order, discard, dispatch, list_outbox, purge_outbox, record_delivery, revive};
 pub use passphrase::{PassphraseRejected, SignIn, change_passphrase, sign_in};
+pub use presence::Presence;
 pub use query::{EventView, Message, Note, TaskDetail, get_task, revision};
 pub use release::{Release, Released, release};
 pub use removal::{Removal, TasksLeft, delete_executor};
@@ -87,32 +87,6 @@ pub use wakes::{WakeRejected, Woken, wake_executor};
 pub trait Entropy {
     /// Fills `bytes`.
     fn fill(&self, bytes: &mut [u8]);
-}
-
-/// When each executor was last heard from, as far as this process remembers. `attendance` says when that is written.
-#[derive(Debug, Default)]
-pub struct Presence(RefCell<HashMap<String, i64>>);
-
-impl Presence {
-    /// The executor called just now.
-    pub fn seen(&self, executor: &str, now: i64) {
-        self.0.borrow_mut().insert(executor.to_owned(), now);
-    }
-
-    /// When it last called, in milliseconds.
-    pub fn last_seen_at(&self, executor: &str) -> Option<i64> {
-        self.0.borrow().get(executor).copied()
-    }
-
-    /// Whether it called less than a minute ago.
-    pub fn is_online(&self, executor: &str, now: i64) -> bool {
-        self.last_seen_at(executor).is_some_and(|at| now - at < ONLINE_MS)
-    }
-
-    /// Forgets an executor that was deleted.
-    pub fn forget(&self, executor: &str) {
-        self.0.borrow_mut().remove(executor);
-    }
 }
 
 /// What must happen outside after a command has committed.
