@@ -96,6 +96,12 @@ pub fn read_access(secret: &str, audience: &str, text: &str, now: i64) -> Result
     if expires_at.saturating_mul(1000) <= now { Err(AccessRefused::Expired) } else { Ok(handle) }
 }
 
+/// When an access token that was found valid ends, in milliseconds.
+pub fn access_ends_at(text: &str) -> Option<i64> {
+    let seconds: i64 = text.strip_prefix("tha_")?.splitn(3, '.').nth(1)?.parse().ok()?;
+    Some(seconds.saturating_mul(1000))
+}
+
 /// The id of a client that registers: `client-<its name>-<random>`, so that a person recognises it in a task's history.
 pub fn client_id(name: Option<&str>, random: [u8; HANDLE_BYTES]) -> String {
     let mut slug = String::new();

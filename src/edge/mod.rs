@@ -1,7 +1,8 @@
 //! The only place that names `worker`: everything between Cloudflare's runtime and the hub.
 //!
-//! Owns: the Worker's two events (`entry`), the Durable Object (`object`) with its alarm (`alarm`) and the calls that wait
-//! in it (`waiting`), the database over its SQLite (`database`), sending (`dispatch` and `outbound`), and the way in and out of the
+//! Owns: the Worker's two events (`entry`), the Durable Object (`object`) with its alarm (`alarm`), who is told of changes
+//! (`broadcast`: `waiting` calls, executors `listening`, those `watching`, and their `sockets`), the database over its SQLite
+//! (`database`), sending (`dispatch` and `outbound`), and the way in and out of the
 //! runtime's values (`convert`, `config`, and `glue` with its JavaScript).
 //!
 //! Invariants: a panic anywhere is caught and answered (`guarded`), never left to the runtime; every call of the object and
@@ -9,18 +10,22 @@
 //! refuses to know what a command does.
 
 mod alarm;
+mod broadcast;
 mod config;
 mod convert;
 mod database;
 mod dispatch;
 mod entry;
 mod glue;
+mod listening;
 mod object;
 mod outbound;
 mod problems;
+mod sockets;
 #[cfg(feature = "test-hooks")]
 mod test_routes;
 mod waiting;
+mod watching;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

@@ -8,13 +8,13 @@ use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-use worker::{DurableObject, Env, State, console_error, durable_object};
+use worker::{DurableObject, Env, Socket, State, WebSocket, WebSocketIncomingMessage, console_error, durable_object};
 
 use super::alarm::{self, Alarm};
+use super::broadcast::{Broadcast, Published};
 use super::database::ObjectDatabase;
 use super::dispatch::{self, Dispatcher};
 use super::outbound;
-use super::waiting::Waiting;
 use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, guarded, guarded_now, problems};
 use crate::domain::settings::{SettingError, Settings};
 use crate::http::message::{Fetched, Outcome, Request, Response};
@@ -28,6 +28,10 @@ use crate::store::migrate::migrate;
 const RESUMES_MAX: usize = 1_000;
 /// Status of an answer that nobody will read, as proxies log it.
 const CLIENT_GONE: u16 = 499;
+/// Code of a close that is in order.
+const NORMAL_CLOSE: u16 = 1_000;
+/// Status of an answer that hands over a socket.
+const SWITCHING: u16 = 101;
 
 /// How long a database that could not be opened is left alone, in milliseconds.
 const OPEN_AGAIN_MS: i64 = 10_000;
@@ -40,7 +44,7 @@ struct Unusable {
 
 /// The class that the runtime instantiates. What it holds is safe to unwind through, because a command that panics is
 /// rolled back and the rest is cells that are never left half written.
-#[durable_object(alarm)]
+#[durable_object]
 pub struct TaskHub {
     object: AssertUnwindSafe<Result<Rc<Object>, Rc<[SettingError]>>>,
 }
@@ -56,7 +60,8 @@ impl DurableObject for TaskHub {
             Err(errors) => return convert::response(problems::misconfigured(errors)),
         };
         match guarded(object.answer(request)).await {
-            Ok(response) => convert::response(response),
+            Ok(Answered::Plain(response)) => convert::response(response),
+            Ok(Answered::Upgraded(response)) => Ok(response),
             Err(Panicked) => convert::response(problems::internal()),
         }
     }
@@ -68,6 +73,45 @@ impl DurableObject for TaskHub {
         }
         worker::Response::empty()
     }
+
+    async fn websocket_message(&self, socket: WebSocket, _message: WebSocketIncomingMessage) -> worker::Result<()> {
+        if let Ok(object) = &*self.object
+            && guarded_now(|| object.broadcast.hear(&socket)).is_err()
+        {
+            console_error!("answering a message of a socket panicked");
+        }
+        Ok(())
+    }
+
+    async fn websocket_close(&self, socket: WebSocket, _code: usize, _: String, was_clean: bool) -> worker::Result<()> {
+        // Who is gone is noticed when it is to be told something. The runtime leaves it to us to answer a close frame.
+        if was_clean {
+            let _ = socket.close(Some(NORMAL_CLOSE), Some(""));
+        }
+        Ok(())
+    }
+
+    async fn websocket_error(&self, _: WebSocket, _error: worker::Error) -> worker::Result<()> {
+        Ok(())
+    }
+
+    async fn connect(&self, _: Socket) -> worker::Result<()> {
+        Err(worker::Error::RustError("the hub takes requests only".to_owned()))
+    }
+}
+
+/// What came of a request.
+enum Answered {
+    /// A response.
+    Plain(Response),
+    /// The runtime's response that hands over a socket, or the refusal of that.
+    Upgraded(worker::Response),
+}
+
+impl From<Response> for Answered {
+    fn from(response: Response) -> Self {
+        Self::Plain(response)
+    }
 }
 
 /// Everything that lives as long as the object does in memory.
@@ -75,9 +119,11 @@ pub struct Object {
     pub(super) state: State,
     pub(super) database: ObjectDatabase,
     pub(super) alarm: Alarm,
+    #[cfg(feature = "test-hooks")]
+    pub(super) loaded_at: i64,
     settings: Rc<Settings>,
     presence: Presence,
-    waiting: Rc<Waiting>,
+    pub(super) broadcast: Broadcast,
     pub(super) dispatcher: Dispatcher,
     /// Whether the database can be used; unknown before the first event.
     opened: RefCell<Option<Result<(), Unusable>>>,
@@ -87,13 +133,17 @@ pub struct Object {
 
 impl Object {
     fn new(state: State, settings: Rc<Settings>) -> Self {
+        let broadcast = Broadcast::new(&state);
+        let listening = Rc::clone(&broadcast.listening);
         Self {
             database: ObjectDatabase::new(&state),
             state,
             alarm: Alarm::default(),
+            #[cfg(feature = "test-hooks")]
+            loaded_at: clock(),
             settings,
-            presence: Presence::default(),
-            waiting: Rc::default(),
+            presence: Presence::of_sockets(move |executor| listening.is_listening(executor)),
+            broadcast,
             dispatcher: Dispatcher::default(),
             opened: RefCell::default(),
             origin: RefCell::default(),
@@ -124,22 +174,22 @@ impl Object {
     }
 
     /// Answers a request, waiting if its handler wants to.
-    async fn answer(self: Rc<Self>, mut web_request: worker::Request) -> Response {
+    async fn answer(self: Rc<Self>, mut web_request: worker::Request) -> Answered {
         if let Err(reason) = self.open().await {
-            return problems::cannot_open(&reason);
+            return problems::cannot_open(&reason).into();
         }
         let mut request = convert::head(web_request.inner());
         #[cfg(feature = "test-hooks")]
         super::test_routes::follow_script(&request);
-        let Ok(body) = web_request.bytes().await else { return problems::broken_body() };
+        let Ok(body) = web_request.bytes().await else { return problems::broken_body().into() };
         request.body = body;
         if request.path == entry::SWEEP_PATH {
             alarm::sweep_now(&self).await;
-            return Response::empty(204);
+            return Response::empty(204).into();
         }
         #[cfg(feature = "test-hooks")]
         if let Some(response) = super::test_routes::answer(&self, &request).await {
-            return response;
+            return response.into();
         }
         let signal = web_request.inner().signal();
         self.handle(request, || signal.aborted()).await
@@ -147,7 +197,7 @@ impl Object {
 
     /// Calls the handler until it replies, reading the document that it asks for. A client that is gone is not served any
     /// more: it would claim a task and never learn of it.
-    async fn handle(self: &Rc<Self>, mut request: Request, is_gone: impl Fn() -> bool) -> Response {
+    async fn handle(self: &Rc<Self>, mut request: Request, is_gone: impl Fn() -> bool) -> Answered {
         let mut spent = RowsUsed::default();
         for _ in 0..RESUMES_MAX {
             let before = self.database.rows_used();
@@ -161,8 +211,18 @@ impl Object {
             spent.written += after.written - before.written;
             let mut wait = match outcome {
                 Ok(Outcome::Reply(response)) => {
-                    self.learn_origin(&request, &response);
-                    return with_rows(response, spent);
+                    self.learn_origin(&request, response.status);
+                    return with_rows(response, spent).into();
+                }
+                Ok(Outcome::Upgrade(socket)) => {
+                    self.learn_origin(&request, SWITCHING);
+                    return match self.broadcast.open(self, &socket) {
+                        Ok(response) => Answered::Upgraded(response),
+                        Err(error) => {
+                            console_error!("no response for a socket: {error}");
+                            problems::internal().into()
+                        }
+                    };
                 }
                 Ok(Outcome::Wait(wait)) => wait,
                 Ok(Outcome::Fetch(fetch)) => {
@@ -171,25 +231,25 @@ impl Object {
                         Some(fetched.unwrap_or_else(|Panicked| Fetched::Failed("reading it failed".to_owned())));
                     continue;
                 }
-                Err(Panicked) => return problems::internal(),
+                Err(Panicked) => return problems::internal().into(),
             };
-            if !self.waiting.wait(&wait).await {
+            if !self.broadcast.waiting.wait(&wait).await {
                 wait.until = wait.until.min(clock());
             }
             if is_gone() {
-                return Response::empty(CLIENT_GONE);
+                return Response::empty(CLIENT_GONE).into();
             }
             request.resumed = Some(wait);
         }
         console_error!("{} {} was resumed too often", request.method, request.path);
-        problems::internal()
+        problems::internal().into()
     }
 
     /// Remembers where the hub is reached, from requests only that proved themselves: executors are sent there with their
     /// keys.
-    fn learn_origin(&self, request: &Request, response: &Response) {
+    fn learn_origin(&self, request: &Request, status: u16) {
         let is_guarded = Route::of(&request.method, &request.path).is_ok_and(|route| route.access() != Access::Anyone);
-        if is_guarded && response.status < 400 {
+        if is_guarded && status < 400 {
             self.origin.borrow_mut().clone_from(&request.origin);
         }
     }
@@ -212,13 +272,23 @@ impl Object {
         } else if self.alarm.is_overdue(clock()) {
             alarm::mend(self);
         }
-        self.set_going(hub.take_effects());
+        self.set_going(hub.take_effects(), wrote);
         result
     }
 
-    fn set_going(self: &Rc<Self>, effects: Effects) {
-        let Effects { changed, ready, outbox, cut_off: _ } = effects;
-        self.waiting.wake(&changed, &ready);
+    /// Looks something up, which needs nothing done outside.
+    pub fn look<T>(&self, now: i64, body: impl FnOnce(&Hub<'_>) -> T) -> Result<T, Panicked> {
+        let origin = self.origin.borrow().clone();
+        let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, &origin);
+        guarded_now(|| body(&hub))
+    }
+
+    fn set_going(self: &Rc<Self>, effects: Effects, wrote: bool) {
+        let Effects { changed, ready, outbox, cut_off } = effects;
+        let published = Published { changed: &changed, ready: &ready, cut_off: &cut_off, wrote };
+        if guarded_now(|| self.broadcast.publish(self, &published)).is_err() {
+            console_error!("telling what a command changed panicked");
+        }
         #[cfg(feature = "test-hooks")]
         if super::test_routes::scripted_now().is_some() {
             return;

@@ -13,6 +13,7 @@
 //! | `GET /__test/requests` | requests that reached the object since it was loaded, but for those of this table |
 //! | `GET /__test/due` | whether a timer has run out, and how many tasks a batch of the sweep takes: `{due, batch}` |
 //! | `POST /__test/history {"tasks": n, "state": "finished"}` | adds n tasks that are `finished`, `ready` or `expired` |
+//! | `GET /__test/sockets` | open sockets, and how long the object has been in memory: `{listening, events, in_memory_ms}` |
 //! | any `/__test/hang` | never answers |
 
 use std::cell::{Cell, RefCell};
@@ -22,6 +23,7 @@ use serde_json::{Value as Json, json};
 
 use super::object::Object;
 use super::{Panicked, clock};
+use super::{listening, watching};
 use crate::domain::limits::{SWEEP_BATCH_MAX, SWEEP_BATCHES_MAX};
 use crate::domain::secret::sha256_hex;
 use crate::hooks;
@@ -123,6 +125,11 @@ pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> 
             let used = object.database.rows_used();
             json!({ "read": used.read, "written": used.written })
         }
+        "sockets" => json!({
+            "listening": object.broadcast.count_open(listening::TAG),
+            "events": object.broadcast.count_open(watching::TAG),
+            "in_memory_ms": clock() - object.loaded_at,
+        }),
         "requests" => json!({ "count": REQUESTS.get() }),
         "tick" => tick(object, body["now"].as_i64().unwrap_or_else(clock)),
         "due" => match tasks::due(&object.database, clock(), 1) {

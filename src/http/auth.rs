@@ -29,6 +29,10 @@ pub struct Principal {
     pub scopes: Scopes,
     /// As which executor it may work.
     pub executor: Option<String>,
+    /// The grant, unless it is the owner's own token.
+    pub grant: Option<String>,
+    /// When the token ends, in milliseconds, if it does.
+    pub until: Option<i64>,
 }
 
 /// The bearer of a request.

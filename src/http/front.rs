@@ -6,6 +6,7 @@ use super::cors;
 use super::message::{Request, Response};
 use super::problem;
 use super::route::{ExecutorCall, NoRoute, Route};
+use super::socket;
 use crate::domain::settings::Settings;
 
 /// The answer to a request that need not, or must not, reach the object: a preflight, an unknown path, a wrong method, a
@@ -20,7 +21,10 @@ pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Respon
         Ok(route) => {
             let is_for_pages = matches!(route, Route::Mcp | Route::Token | Route::Register | Route::Revoke);
             let foreign = is_for_pages.then(|| cors::refuse_origin(request)).flatten();
-            foreign.or_else(|| super::auth::refuse(request, &route, settings, now))
+            let is_socket = matches!(route, Route::Listen | Route::Events);
+            foreign
+                .or_else(|| super::auth::refuse(request, &route, settings, now))
+                .or_else(|| is_socket.then(|| socket::refuse(request)).flatten())
         }
     };
     response.map(|response| cors::decorate(request, response))
@@ -44,7 +48,9 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::ListGrants
             | Route::ListOutbox
             | Route::CallbackSecret
-            | Route::Revoke,
+            | Route::Revoke
+            | Route::Listen
+            | Route::Events,
         ) => true,
         Ok(Route::Authorize) => request.method != "POST",
         Ok(Route::Executor(call)) => match call {

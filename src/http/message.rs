@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::socket::Socket;
 use crate::domain::ids::TaskId;
 
 /// A request whose body has been read.
@@ -134,4 +135,6 @@ pub enum Outcome {
     Wait(Wait),
     /// Nothing before it has seen this document.
     Fetch(Fetch),
+    /// A WebSocket.
+    Upgrade(Socket),
 }

@@ -11,3 +11,4 @@ pub mod message;
 pub mod problem;
 pub mod route;
 pub mod router;
+pub mod socket;

@@ -21,6 +21,10 @@ pub enum Route {
     Mcp,
     /// `POST /executor/…`
     Executor(ExecutorCall),
+    /// `GET /executor/listen`, a WebSocket
+    Listen,
+    /// `GET /api/events`, a WebSocket
+    Events,
     /// `GET /api/executors`
     ListExecutors,
     /// `POST /api/executors`
@@ -124,6 +128,7 @@ impl Route {
             (["revoke"], method) => only("POST", method, Self::Revoke),
             (["mcp"], "POST") => Ok(Self::Mcp),
             (["mcp"], _) => Err(NoRoute::MethodNotAllowed("POST")),
+            (["executor", "listen"], method) => only("GET", method, Self::Listen),
             (["executor", call], method) => {
                 let call = ExecutorCall::parse(call).ok_or(NoRoute::NotFound)?;
                 if method == "POST" { Ok(Self::Executor(call)) } else { Err(NoRoute::MethodNotAllowed("POST")) }
@@ -143,6 +148,7 @@ impl Route {
             (["api", "tasks", id], method) => only("GET", method, Self::GetTask((*id).to_owned())),
             (["api", "tasks", id, "approve"], method) => only("POST", method, Self::ApproveTask((*id).to_owned())),
             (["api", "tasks", id, "deny"], method) => only("POST", method, Self::DenyTask((*id).to_owned())),
+            (["api", "events"], method) => only("GET", method, Self::Events),
             (["api", "clients"], method) => only("GET", method, Self::ListClients),
             (["api", "clients", id], method) => only("DELETE", method, Self::DeleteClient(decoded(id))),
             (["api", "grants"], "GET") => Ok(Self::ListGrants),
@@ -168,9 +174,10 @@ impl Route {
             | Self::Token
             | Self::Register
             | Self::Revoke => Access::Anyone,
-            Self::Executor(_) => Access::Executor,
+            Self::Executor(_) | Self::Listen => Access::Executor,
             Self::Mcp => Access::Client,
-            Self::ListExecutors
+            Self::Events
+            | Self::ListExecutors
             | Self::CreateExecutor
             | Self::ChangeExecutor(_)
             | Self::DeleteExecutor(_)

@@ -7,6 +7,7 @@ use super::message::{Outcome, Request, Response};
 use super::route::{Access, NoRoute, Route};
 use super::{auth, cors, problem};
 use crate::domain::scope::{Scope, Scopes};
+use crate::domain::token;
 use crate::hub::{Granted, Hub};
 use crate::store::migrate;
 use crate::{executor, hub, mcp, oauth, owner};
@@ -29,7 +30,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
     };
     match outcome {
         Outcome::Reply(response) => Outcome::Reply(cors::decorate(request, response)),
-        waits @ (Outcome::Wait(_) | Outcome::Fetch(_)) => waits,
+        other @ (Outcome::Wait(_) | Outcome::Fetch(_) | Outcome::Upgrade(_)) => other,
     }
 }
 
@@ -43,11 +44,13 @@ fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     };
     match (route, principal) {
         (Route::Executor(call), _) => executor::handle(hub, request, *call),
+        (Route::Listen, _) => executor::listen(hub, request),
         (Route::Health, _) => Outcome::Reply(health(hub)),
         (Route::Mcp, Some(principal)) => mcp::handle(hub, request, &principal),
-        (route, Some(principal)) if principal.scopes.permit(Scope::HubAdmin) => {
-            Outcome::Reply(owner::handle(hub, request, route))
-        }
+        (route, Some(principal)) if principal.scopes.permit(Scope::HubAdmin) => match route {
+            Route::Events => owner::watch(hub, request, &principal),
+            route => Outcome::Reply(owner::handle(hub, request, route)),
+        },
         (_, Some(principal)) => Outcome::Reply(auth::lacks_scope(hub.origin(), principal.scopes, Scope::HubAdmin)),
         (route, None) => oauth::handle(hub, request, route),
     }
@@ -55,14 +58,21 @@ fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
 
 /// On whose behalf the bearer speaks, by the registry of grants.
 fn principal(hub: &Hub<'_>, request: &Request) -> Result<Principal, Refusal> {
-    let token = auth::bearer(request).unwrap_or_default();
-    if auth::is_owner_token(token, hub.settings()) {
-        return Ok(Principal { submitter: OWNER.to_owned(), scopes: Scopes::OWNER, executor: None });
+    let bearer = auth::bearer(request).unwrap_or_default();
+    if auth::is_owner_token(bearer, hub.settings()) {
+        return Ok(Principal {
+            submitter: OWNER.to_owned(),
+            scopes: Scopes::OWNER,
+            executor: None,
+            grant: None,
+            until: None,
+        });
     }
-    match hub::granted(hub, token) {
+    match hub::granted(hub, bearer) {
         Ok(Some(granted)) => {
-            let Granted { client_id, scopes, executor, .. } = granted;
-            Ok(Principal { submitter: client_id, scopes, executor })
+            let Granted { grant_id, client_id, scopes, executor } = granted;
+            let until = token::access_ends_at(bearer);
+            Ok(Principal { submitter: client_id, scopes, executor, grant: Some(grant_id), until })
         }
         Ok(None) => Err(Box::new(auth::revoked(request, hub.settings()))),
         Err(error) => Err(Box::new(problem::storage_failed(error.failure()).response())),

@@ -14,6 +14,7 @@ mod claim;
 mod clients;
 mod defer;
 mod executors;
+mod feed;
 mod grants;
 mod heartbeat;
 mod keys;
@@ -62,6 +63,7 @@ pub use executors::{
     CreateExecutor, CreatedExecutor, ExecutorChange, ExecutorRejected, ExecutorView, change_executor, create_executor,
     executor_names, find_executor, list_executors,
 };
+pub use feed::{FeedEvent, events_after, is_granted, is_work_ready, newest_event};
 pub use grants::{
     Consent, ConsentRejected, Exchange, Granted, TokenRejected, Tokens, consent, exchange, give_back, granted,
     is_alive, list_grants, purge_sign_in, refresh, replayed_grants, revoke_all_grants, revoke_grant,

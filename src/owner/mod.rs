@@ -5,6 +5,7 @@
 //! never shown again. It refuses to know SQL.
 
 mod executors;
+pub mod feed;
 mod outbox;
 mod sign_in;
 mod tasks;
@@ -14,6 +15,8 @@ use crate::http::message::{Request, Response};
 use crate::http::problem::not_found;
 use crate::http::route::Route;
 use crate::hub::Hub;
+
+pub use feed::watch;
 
 /// Answers one call of the owner.
 pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
@@ -46,7 +49,9 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
         | Route::Register
         | Route::Revoke
         | Route::Mcp
-        | Route::Executor(_) => Err(not_found()),
+        | Route::Executor(_)
+        | Route::Listen
+        | Route::Events => Err(not_found()),
     };
     answer.unwrap_or_else(|problem| problem.response())
 }

@@ -140,6 +140,7 @@ const BY_REQUEST: &str = "SELECT seq, previous_seq, task_id, at, kind, attempt, 
   FROM task_events WHERE request_key = ?1";
 const AFTER: &str = "SELECT seq, previous_seq, task_id, at, kind, attempt, actor, data
   FROM task_events WHERE seq > ?1 ORDER BY seq LIMIT +?2";
+const NEWEST: &str = "SELECT max(seq) AS seq FROM task_events";
 // The newest event of all stays, so that SQLite, which numbers a new row after the largest there is, never uses a number
 // twice.
 const DELETE_CHAIN: &str = "WITH RECURSIVE chain (seq) AS (
@@ -153,6 +154,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("events::chain", CHAIN),
     ("events::by_request", BY_REQUEST),
     ("events::after", AFTER),
+    ("events::newest", NEWEST),
     ("events::delete_chain", DELETE_CHAIN),
 ];
 
@@ -188,6 +190,12 @@ pub fn by_request(db: &dyn Database, request_key: &str) -> Result<Option<EventRo
 pub fn after(db: &dyn Database, seq: i64, events_max: usize) -> Result<Vec<EventRow>, DatabaseError> {
     let rows = db.execute(AFTER, &[seq.into(), Value::Integer(events_max as i64)])?;
     rows.into_iter().map(read).collect()
+}
+
+/// The number of the newest event; 0 if there is none.
+pub fn newest(db: &dyn Database) -> Result<i64, DatabaseError> {
+    let row = db.execute(NEWEST, &[])?.pop().ok_or(DatabaseError::Shape("seq"))?;
+    Ok(Columns::of(row).maybe_integer("seq")?.unwrap_or(0))
 }
 
 /// Deletes the events of one task, but never the newest event of the hub.

@@ -101,6 +101,7 @@ impl Fuzzed {
                     self.world.pass(ms);
                     request.resumed = Some(wait);
                 }
+                Outcome::Upgrade(socket) => panic!("it opens a socket: {socket:?}"),
                 Outcome::Fetch(fetch) => {
                     assert!(fetch.url.starts_with("https://"), "it reads {fetch:?}");
                     request.fetched = Some(Fetched::Failed("nothing is there".to_owned()));

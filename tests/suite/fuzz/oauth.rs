@@ -153,7 +153,7 @@ impl SigningIn {
                 assert!(fetch.url.starts_with("https://") && fetch.url.len() <= 2_048, "{fetch:?}");
                 self.world.send(&Request { fetched: Some(document.clone()), ..request.clone() })
             }
-            Outcome::Wait(wait) => panic!("it waits: {wait:?}"),
+            other => panic!("neither an answer nor a wish for a document: {other:?}"),
         };
         rules::is_no_fault(&response);
         if response.status >= 400 {

@@ -318,7 +318,7 @@ impl World {
                 let again = Request { fetched: Some(document), ..request.clone() };
                 (Some(fetch.url), self.send(&again))
             }
-            Outcome::Wait(wait) => panic!("it waits: {wait:?}"),
+            other => panic!("neither an answer nor a wish for a document: {other:?}"),
         }
     }
 }

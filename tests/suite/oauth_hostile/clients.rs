@@ -16,7 +16,7 @@ fn look(world: &World, id: &str, fetched: Option<Fetched>) -> Result<String, Res
     match router::handle(&world.hub(), &request) {
         Outcome::Fetch(fetch) => Ok(fetch.url),
         Outcome::Reply(response) => Err(response),
-        Outcome::Wait(wait) => panic!("it waits: {wait:?}"),
+        other => panic!("neither an answer nor a wish for a document: {other:?}"),
     }
 }
 

@@ -7,7 +7,7 @@ use super::{header, problem};
 use crate::support::{OWNER_TOKEN, World, request};
 
 /// Every path with the methods that it takes.
-const ROUTES: [(&str, &[&str]); 18] = [
+const ROUTES: [(&str, &[&str]); 20] = [
     ("/healthz", &["GET", "HEAD"]),
     ("/.well-known/oauth-protected-resource", &["GET"]),
     ("/.well-known/oauth-protected-resource/mcp", &["GET"]),
@@ -18,6 +18,8 @@ const ROUTES: [(&str, &[&str]); 18] = [
     ("/executor/defer", &["POST"]),
     ("/executor/release", &["POST"]),
     ("/executor/ping", &["POST"]),
+    ("/executor/listen", &["GET"]),
+    ("/api/events", &["GET"]),
     ("/api/executors", &["GET", "POST"]),
     ("/api/executors/bot", &["PATCH", "DELETE"]),
     ("/api/executors/bot/keys", &["GET", "POST"]),

@@ -6,6 +6,7 @@ mod executor;
 mod front;
 mod health;
 mod owner;
+mod sockets;
 mod storage;
 
 use serde_json::{Value as Json, json};
