@@ -81,10 +81,10 @@ impl Broadcast {
         }
     }
 
-    /// How many sockets with this tag are open.
+    /// How much lies unread in each open socket with this tag, in bytes.
     #[cfg(feature = "test-hooks")]
-    pub fn count_open(&self, tag: &str) -> usize {
-        self.sockets.tagged(tag).len()
+    pub fn unread_bytes(&self, tag: &str) -> Vec<u32> {
+        self.sockets.tagged(tag).iter().map(super::sockets::LiveSocket::unread_bytes).collect()
     }
 
     /// A client said something that is no ping.

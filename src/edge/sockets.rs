@@ -64,13 +64,13 @@ const OPEN: u16 = 1;
 pub struct Attached {
     /// Tells it from those accepted in the same millisecond.
     #[serde(rename = "n")]
-    number: u32,
+    pub(super) number: u32,
     /// When it was accepted, in milliseconds.
     #[serde(rename = "t")]
     pub accepted_at: i64,
     /// Messages that the hub did not know.
     #[serde(rename = "m")]
-    mistakes: u32,
+    pub(super) mistakes: u32,
     /// Who listens: an executor's name. Empty if it is no executor.
     #[serde(rename = "x")]
     pub executor: String,

@@ -13,7 +13,7 @@
 //! | `GET /__test/requests` | requests that reached the object since it was loaded, but for those of this table |
 //! | `GET /__test/due` | whether a timer has run out, and how many tasks a batch of the sweep takes: `{due, batch}` |
 //! | `POST /__test/history {"tasks": n, "state": "finished"}` | adds n tasks that are `finished`, `ready` or `expired` |
-//! | `GET /__test/sockets` | open sockets, and how long the object has been in memory: `{listening, events, in_memory_ms}` |
+//! | `GET /__test/sockets` | open sockets, and how long the object has been in memory: `{listening, events, unread_bytes_max, in_memory_ms}` |
 //! | any `/__test/hang` | never answers |
 
 use std::cell::{Cell, RefCell};
@@ -126,8 +126,9 @@ pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> 
             json!({ "read": used.read, "written": used.written })
         }
         "sockets" => json!({
-            "listening": object.broadcast.count_open(listening::TAG),
-            "events": object.broadcast.count_open(watching::TAG),
+            "listening": object.broadcast.unread_bytes(listening::TAG).len(),
+            "events": object.broadcast.unread_bytes(watching::TAG).len(),
+            "unread_bytes_max": object.broadcast.unread_bytes(watching::TAG).into_iter().max(),
             "in_memory_ms": clock() - object.loaded_at,
         }),
         "requests" => json!({ "count": REQUESTS.get() }),

@@ -1,81 +1,29 @@
-// A WebSocket client with the credential in its header, as programs send it.
+// A WebSocket client that is told everything as it comes: the refusal of its request, and a close frame before the connection
+// ends, which workerd leaves open for a while. It can also keep from reading.
 
+import { randomBytes } from "node:crypto";
 import { request } from "node:http";
-import { connect } from "node:net";
 
 import { until } from "./until.mjs";
 
-export class Socket {
-  /** Opens a socket for the time of a test. */
-  static async open(context, hub, target, token) {
-    const socket = new Socket(hub, target, token);
-    context.after(() => socket.close());
-    await socket.opened;
-    return socket;
-  }
+const TEXT = 1;
+const BINARY = 2;
+const CLOSE = 8;
 
-  constructor(hub, target, token) {
-    this.heard = [];
-    this.arrived = [];
-    this.ended = null;
-    this.ws = new WebSocket(hub.url.replace("http", "ws") + target, { headers: { authorization: `Bearer ${token}` } });
-    this.ws.onmessage = ({ data }) => {
-      this.heard.push(parsed(data));
-      this.arrived.push(performance.now());
-    };
-    this.opened = new Promise((resolve, reject) => {
-      this.ws.onopen = resolve;
-      this.ws.onerror = () => reject(new Error("the socket was not opened"));
-    });
-    this.closed = new Promise((resolve) => {
-      this.ws.onclose = ({ code, reason }) => {
-        this.ended = { code, reason };
-        resolve(this.ended);
-      };
-    });
-    this.opened.catch(() => {});
-  }
-
-  send(text) {
-    this.ws.send(text);
-  }
-
-  close() {
-    this.ws.close();
-    return this.closed;
-  }
-
-  /** The messages once there are so many. */
-  async untilHeard(count, ms = 20_000) {
-    const more = () => JSON.stringify([this.ended, this.heard.slice(-5)]);
-    await until(() => this.heard.length >= count, { what: `${count} messages`, ms, more });
-    return this.heard;
-  }
-}
-
-function parsed(data) {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return data;
-  }
-}
-
-/** Asks for a socket by hand and returns how that is answered: `{status, body}`, with status 101 if it is opened. */
-export function handshake(hub, target, token, headers = { connection: "Upgrade", upgrade: "websocket" }) {
+/** Asks for a socket: `{status, headers, body}` of a refusal, or `{status: 101, connection}`. */
+export function ask(hub, target, token, headers = {}) {
   return new Promise((resolve, reject) => {
     const asked = request(hub.url + target, {
       headers: {
+        connection: "Upgrade",
+        upgrade: "websocket",
         "sec-websocket-version": "13",
-        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "sec-websocket-key": randomBytes(16).toString("base64"),
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
         ...headers,
       },
     });
-    asked.on("upgrade", (response, socket) => {
-      socket.destroy();
-      resolve({ status: response.statusCode, body: null });
-    });
+    asked.on("upgrade", ({ statusCode: status }, connection, head) => resolve({ status, connection, head }));
     asked.on("response", async (response) => {
       let text = "";
       for await (const part of response) text += part;
@@ -86,24 +34,108 @@ export function handshake(hub, target, token, headers = { connection: "Upgrade",
   });
 }
 
-/** A client that opens a socket and then reads nothing. */
-export async function deaf(context, hub, target, token) {
-  const socket = connect({ port: hub.port, host: "127.0.0.1", highWaterMark: 1 });
-  context.after(() => socket.destroy());
-  const lines = [
-    `GET ${target} HTTP/1.1`,
-    "Host: hub",
-    "Connection: Upgrade",
-    "Upgrade: websocket",
-    "Sec-WebSocket-Version: 13",
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-    `Authorization: Bearer ${token}`,
-  ];
-  socket.write(`${lines.join("\r\n")}\r\n\r\n`);
-  await new Promise((resolve, reject) => {
-    socket.once("data", resolve);
-    socket.once("error", reject);
-  });
-  socket.pause();
-  return socket;
+/** How a request for a socket is answered: its status, and the body of a refusal. */
+export async function handshake(hub, target, token) {
+  const { status, body, connection } = await ask(hub, target, token);
+  connection?.destroy();
+  return { status, body };
+}
+
+export class Socket {
+  /** Opens a socket for the time of a test. */
+  static async open(context, hub, target, token) {
+    const { status, body, connection, head } = await ask(hub, target, token);
+    if (status !== 101) throw new Error(`the socket was not opened: ${status} ${JSON.stringify(body)}`);
+    const socket = new Socket(connection, head);
+    context.after(() => socket.drop());
+    return socket;
+  }
+
+  constructor(connection, head) {
+    this.connection = connection;
+    /** What came, JSON as values, and when. */
+    this.heard = [];
+    this.arrived = [];
+    /** The code and reason of the close frame; 1006 if the connection ended without one. */
+    this.ended = null;
+    this.bytes = head;
+    this.closed = new Promise((resolve) => (this.resolveClosed = resolve));
+    connection.on("data", (data) => {
+      this.bytes = Buffer.concat([this.bytes, data]);
+      this.read();
+    });
+    connection.on("error", () => {});
+    connection.on("close", () => this.end({ code: 1006, reason: "" }));
+    this.read();
+  }
+
+  /** The frames that have come whole. A server masks none, and workerd sends each message in one. */
+  read() {
+    while (this.bytes.length >= 2) {
+      let [length, start] = [this.bytes[1] & 127, 2];
+      if (length === 126 && this.bytes.length >= 4) [length, start] = [this.bytes.readUInt16BE(2), 4];
+      else if (length === 127 && this.bytes.length >= 10) [length, start] = [Number(this.bytes.readBigUInt64BE(2)), 10];
+      else if (length > 125) return;
+      if (this.bytes.length < start + length) return;
+      const [kind, payload] = [this.bytes[0] & 15, this.bytes.subarray(start, start + length)];
+      this.bytes = this.bytes.subarray(start + length);
+      if (kind === TEXT) {
+        this.heard.push(parsed(payload.toString()));
+        this.arrived.push(performance.now());
+      } else if (kind === CLOSE) {
+        const code = payload.length >= 2 ? payload.readUInt16BE(0) : 1005;
+        this.end({ code, reason: payload.subarray(2).toString() });
+        this.frame(CLOSE, payload.subarray(0, 2));
+        this.connection.end();
+      }
+    }
+  }
+
+  end(how) {
+    this.ended ??= how;
+    this.resolveClosed(this.ended);
+  }
+
+  frame(kind, payload) {
+    const mask = randomBytes(4);
+    const masked = payload.map((byte, index) => byte ^ mask[index % 4]);
+    if (payload.length > 125) throw new Error("a longer frame than this client sends");
+    this.connection.write(Buffer.concat([Buffer.from([0x80 | kind, 0x80 | payload.length]), mask, masked]));
+  }
+
+  /** Sends a text, or bytes. */
+  send(data) {
+    this.frame(typeof data === "string" ? TEXT : BINARY, Buffer.from(data));
+  }
+
+  /** Reads no more, for good. */
+  deafen() {
+    this.connection.pause();
+  }
+
+  /** Says goodbye; returns the answer to that. */
+  close() {
+    this.frame(CLOSE, Buffer.from([0x03, 0xe8]));
+    return this.closed;
+  }
+
+  /** Goes without a word. */
+  drop() {
+    this.connection.destroy();
+  }
+
+  /** The messages once there are so many. */
+  async untilHeard(count, ms = 20_000) {
+    const more = () => JSON.stringify([this.ended, this.heard.slice(-5)]);
+    await until(() => this.heard.length >= count, { what: `${count} messages`, ms, more });
+    return this.heard;
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
