@@ -14,12 +14,17 @@ call that was granted it; when the lease, the task or the network is gone, the w
 clock counts: all that is taken from it are differences between its own times. No key or claim token reaches a log, an
 argument list or the command's environment. The relay keeps nothing on disk and knows nothing of what a task means. It
 needs POSIX processes and nothing but Python's own library; it is one file so that one download installs it.
+
+Where the library websocket-client is installed (pip install websocket-client; Debian: python3-websocket), the relay
+holds a socket to the hub open, on which it is told at once when there is work; a wake is a hint, and what is claimed is
+claimed as ever. Without it, or while the socket is down, it polls.
 """
 from __future__ import annotations
 
 import argparse
 import base64
 import codecs
+import contextlib
 import http.client
 import ipaddress
 import json
@@ -41,6 +46,12 @@ import urllib.parse
 import urllib.request
 import uuid
 
+try:
+    import websocket  # websocket-client; there is another package with a module of this name.
+    websocket.create_connection, websocket.WebSocketBadStatusException, websocket.WebSocketTimeoutException
+except (ImportError, AttributeError):
+    websocket = None
+
 VERSION = "0.1.0"
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2  # EXIT_USAGE: a person must change something first (arguments, key).
@@ -48,6 +59,9 @@ COMMAND_RETRY_EXIT = 75  # EX_TEMPFAIL of sysexits.h.
 
 CALL_TIMEOUT_SECONDS, HEARTBEAT_TIMEOUT_SECONDS, LAST_CALL_TIMEOUT_SECONDS = 15, 10, 5
 CLAIM_WAIT_SECONDS, POLL_SECONDS_MIN = 25, 1.0
+LISTEN_POLL_SECONDS = 240.0  # A relay that listens claims this often unasked: a net under lost wakes.
+PING_SECONDS = 50.0  # The hub forgets a socket that has not said ping for 150 seconds.
+LISTEN_STABLE_SECONDS = 30.0  # A socket that lived so long ends a row of failures.
 BACKOFF_FIRST_SECONDS, BACKOFF_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX = 0.25, 30.0, 3600.0
 ONCE_PATIENCE_SECONDS = 60  # How long `once` tries to reach the hub: whoever woke the bot may wake it again.
 RESULT_PATIENCE_SECONDS = 900  # How long a result is offered to a hub that takes heartbeats but not the result.
@@ -151,6 +165,20 @@ def backoff_seconds(failures: int, retry_after, chance: float) -> float:
 def poll_pause(took: float) -> float:
     """The pause after an empty claim: none if the hub held the call, some if it answered at once."""
     return max(0.0, POLL_SECONDS_MIN - took)
+
+
+def listen_pause(chance: float) -> float:
+    """How long a relay that listens waits for a wake before it claims unasked; `chance` is uniform in 0..1."""
+    return LISTEN_POLL_SECONDS * (0.75 + chance / 2)
+
+
+def is_wake(text) -> bool:
+    """Whether a message on the socket says that there is work. What is not understood is no wake."""
+    try:
+        message = json.loads(text)
+    except (ValueError, TypeError):
+        return False
+    return isinstance(message, dict) and message.get("event") == "wake"
 
 
 def guard_seconds(lease_seconds: float, grace: float) -> float:
@@ -346,6 +374,23 @@ class Hub:
             raise error
         return answer
 
+    @contextlib.contextmanager
+    def open_socket(self, path: str):
+        """A WebSocket at this path, over a connection that is made as for every call, and without redirects."""
+        connection = self._connect(CALL_TIMEOUT_SECONDS)
+        try:
+            connection.connect()  # May be a tunnel through a proxy.
+            scheme = "wss" if self._scheme == "https" else "ws"
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            port = f":{self._port}" if self._port else ""
+            headers = [f"Authorization: Bearer {self.key}", f"User-Agent: taskhub-relay/{VERSION}"]
+            opened = websocket.create_connection(
+                f"{scheme}://{host}{port}{self._path}{path}", socket=connection.sock, timeout=CALL_TIMEOUT_SECONDS,
+                header=headers, suppress_origin=True, redirect_limit=0)
+            yield opened
+        finally:
+            connection.close()
+
     def abort(self):
         """Ends abortable calls, now and from now on: they fail as if the answer had been lost."""
         self._aborting = True
@@ -383,6 +428,79 @@ class Hub:
             self._log(f"the hub at {self.url} gives {trouble}; trying again until it does better")
         elif before and not trouble:
             self._log("the hub answers again")
+
+
+class Listener(threading.Thread):
+    """Holds a socket to the hub open, and says when to claim: at each wake, each connect, and each loss of the socket."""
+
+    def __init__(self, hub: Hub, log: Log, refused_key):
+        super().__init__(daemon=True)
+        self._hub, self._log, self._refused_key = hub, log, refused_key
+        self._done, self._socket, self._trouble = threading.Event(), None, None
+        self.due, self.listens = threading.Event(), False
+
+    def run(self):
+        failures = 0
+        while not self._done.is_set():
+            began = now()
+            try:
+                why = self._listen()
+            except websocket.WebSocketBadStatusException as error:
+                if error.status_code == 401:
+                    self._refused_key()
+                    return
+                if error.status_code in (404, 405):
+                    self._log("this hub offers no socket to listen on; polling")
+                    return
+                why = f"the hub answers {error.status_code}"
+            except (OSError, http.client.HTTPException, ValueError, websocket.WebSocketException) as error:
+                why = f"{type(error).__name__}: {error}"
+            self._lost(why)
+            failures = 1 if now() - began > LISTEN_STABLE_SECONDS else failures + 1
+            self._done.wait(backoff_seconds(failures, None, random.random()))
+
+    def _lost(self, why: str):
+        self._socket, was_there, self.listens = None, self.listens, False
+        self.due.set()  # Nobody wakes us now: poll.
+        if not self._done.is_set() and (was_there or why != self._trouble):
+            self._log(f"cannot listen ({one_line(why, 200)}); polling until that is mended")
+            self._trouble = why
+
+    def _listen(self) -> str:
+        """Listens until the socket is closed; returns why it was."""
+        with self._hub.open_socket("/executor/listen") as self._socket:
+            self.listens, self._trouble = True, None
+            self.due.set()  # A wake while there was no socket is lost; what it was for is not.
+            self._log("listening: the hub tells this relay when there is work")
+            heard_at = pinged_at = now()
+            while not self._done.is_set():
+                if now() - pinged_at >= PING_SECONDS:
+                    if pinged_at - heard_at >= PING_SECONDS:
+                        return "the hub does not answer pings"
+                    self._socket.send("ping")
+                    pinged_at = now()
+                self._socket.settimeout(max(0.1, pinged_at + PING_SECONDS - now()))
+                try:
+                    kind, data = self._socket.recv_data()
+                except websocket.WebSocketTimeoutException:
+                    continue
+                heard_at = now()
+                if kind == websocket.ABNF.OPCODE_CLOSE:
+                    code = int.from_bytes(data[:2], "big") if len(data) >= 2 else 1005
+                    return f"closed by the hub, {code} {data[2:].decode(errors='replace')}"
+                if is_wake(data):
+                    self.due.set()
+        return "stopped"
+
+    def stop(self):
+        self._done.set()
+        self.due.set()
+        sock = getattr(self._socket, "sock", None)
+        if sock is not None:
+            try:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:
+                pass
 
 
 class Heartbeat(threading.Thread):
@@ -583,12 +701,16 @@ class Attempt(threading.Thread):
 class Relay:
     """The main loop: claims one task at a time while a slot is free, an Attempt for each; an orderly end."""
 
-    def __init__(self, hub: Hub, log: Log, command, queues, concurrency: int, grace: float, drain: bool):
+    def __init__(self, hub: Hub, log: Log, command, queues, concurrency: int, grace: float, drain: bool,
+                 listen: bool = False):
         self.hub, self.log, self.command, self.grace = hub, log, command, grace
         self._queues, self._concurrency, self._drain = queues, concurrency, drain
         self.stopping, self.stop_by, self.exit_code, self.limits = threading.Event(), float("inf"), EXIT_OK, {}
         self._attempts, self._ended, self._changed = set(), 0, threading.Condition()
         self._signals, self._claimed_before = 0, False
+        self._listener = Listener(hub, log, self.refused_key) if listen and websocket and not drain else None
+        self._how = "listening" if self._listener else "polling" if websocket or drain or not listen else (
+            "polling (with the Python library websocket-client it would listen, and be told of work at once)")
 
     def run(self) -> int:
         """Runs until drained, stopped by a signal, or refused for good; returns the exit code."""
@@ -625,6 +747,8 @@ class Relay:
             self._changed.notify_all()
         self.log(why)
         self.hub.abort()
+        if self._listener:
+            self._listener.stop()
 
     def refused_key(self):
         self.stop("the hub does not accept this key (401): it was revoked, or belongs to another hub. "
@@ -636,12 +760,16 @@ class Relay:
             self._attempts.discard(attempt)
             self._ended += 1
             self._changed.notify_all()
+        if self._listener:
+            self._listener.due.set()  # The hub may have kept a task back because this executor held too many.
 
     def _loop(self):
         try:
             hello = self._ask("/executor/ping", {"version": f"relay/{VERSION}"}) or {}
             self.limits = hello.get("limits") if isinstance(hello.get("limits"), dict) else {}
-            self.log(f"version {VERSION}, executor {hello.get('executor')} at {self.hub.url}, waiting for tasks")
+            self.log(f"version {VERSION}, executor {hello.get('executor')} at {self.hub.url}, waiting for tasks, {self._how}")
+            if self._listener:
+                self._listener.start()
             while not self.stopping.is_set() and self._step():
                 pass
         except HubError as error:
@@ -682,9 +810,14 @@ class Relay:
     def _claim(self):
         """One logical claim under one request id, however often it must be sent; None if nothing is ready."""
         wait = int(min(CLAIM_WAIT_SECONDS, number(self.limits.get("claim_wait_seconds_max"), CLAIM_WAIT_SECONDS)))
-        body = {"wait_seconds": 0 if self._drain else wait, **({"queues": self._queues} if self._queues else {})}
+        queues = {"queues": self._queues} if self._queues else {}
+        listener = self._listener
         while True:
+            listens = listener is not None and listener.listens
+            body = {"wait_seconds": 0 if self._drain or listens else wait, **queues}
             asked_at = now()
+            if listens:
+                listener.due.clear()  # What happens from here on is not yet known to the claim.
             try:
                 answer = self._ask("/executor/claim", {**body, "request_id": uuid.uuid4().hex})
             except HubError as error:
@@ -692,7 +825,9 @@ class Relay:
                     raise
                 continue
             if answer is None:
-                if not self._drain:
+                if listens and not self.stopping.is_set():
+                    listener.due.wait(listen_pause(random.random()))
+                elif not self._drain and not listens:
                     self.stopping.wait(poll_pause(now() - asked_at))
                 return None
             try:
@@ -765,6 +900,8 @@ def parse_arguments(argv):
         add("--allow-http", action="store_true", help="plain http to another machine, on a network you trust")
         if verb != "ping":
             add("--queues", default="", help="only these queues, with commas between (default: all served)")
+            if verb == "run":
+                add("--no-listen", action="store_true", help="poll, even where the relay could listen")
             add("--concurrency", type=int, default=1, help="commands that may run at a time (default 1)")
             add("--grace", type=float, default=GRACE_SECONDS,
                 help="seconds from SIGTERM to SIGKILL when a command must stop (default %(default)s)")
@@ -797,7 +934,8 @@ def main(argv) -> int:
             log(f"{error.code}: {error.detail}")
             return EXIT_USAGE if error.status == 401 else EXIT_FAILED
     queues = [queue.strip() for queue in options.queues.split(",") if queue.strip()]
-    return Relay(hub, log, command, queues, options.concurrency, options.grace, options.verb == "once").run()
+    listen = options.verb == "run" and not options.no_listen
+    return Relay(hub, log, command, queues, options.concurrency, options.grace, options.verb == "once", listen).run()
 
 
 if __name__ == "__main__":

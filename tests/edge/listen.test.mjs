@@ -158,6 +158,22 @@ describe("listening", { concurrency: 4 }, () => {
     assert.deepEqual([(await sockets(hub)).listening, other.ended], [9, null]);
   });
 
+  test("an executor whose key is revoked is cut off at once, and nobody else is", async (t) => {
+    const hub = await startHub(t);
+    const executor = await hub.executor("box");
+    const other = await listen(t, await hub.executor("other"));
+    const open = [await listen(t, executor), await listen(t, executor)];
+    const revoked = performance.now();
+    await hub.owner("POST", "/api/executors/box/keys", { revoke_others: true });
+    for (const socket of open) {
+      const { code, reason } = await socket.closed;
+      assert.equal(code, 4001);
+      assert.match(reason, /after a 401 ask the owner for a new key/);
+    }
+    assert.ok(performance.now() - revoked < WAKE_MS_MAX);
+    assert.deepEqual([other.ended, (await sockets(hub)).listening], [null, 1]);
+  });
+
   test("an executor that listens writes no rows", async (t) => {
     const hub = await startHub(t);
     const executor = await hub.executor("box");

@@ -4,20 +4,24 @@ import { spawn } from "node:child_process";
 import path from "node:path";
 
 import { leash, root } from "./hub.mjs";
+import { interpreter } from "./python.mjs";
 import { until } from "./until.mjs";
 
 export class Relay {
-  /** Starts a relay for the time of a test. It runs `script` with sh for each task, with `env` beside its variables. */
-  static start(context, executor, script, { env = {}, args = [] } = {}) {
-    const relay = new Relay(executor, script, env, args);
+  /**
+   * Starts a relay for the time of a test. It runs `script` with sh for each task, with `env` beside its variables, in the
+   * system's Python, which polls; in that of the virtual environment, which has what it takes to listen, if it `listens`.
+   */
+  static start(context, executor, script, { env = {}, args = [], listens = false } = {}) {
+    const relay = new Relay(executor, script, env, args, listens ? interpreter() : "python3");
     context.after(() => relay.kill());
     return relay;
   }
 
-  constructor(executor, script, env, args) {
+  constructor(executor, script, env, args, python) {
     const options = ["run", "--grace", "1", ...args, "--", "/bin/sh", "-c", script];
     this.log = "";
-    this.process = spawn("python3", [path.join(root, "kit", "relay.py"), ...options], {
+    this.process = spawn(python, [path.join(root, "kit", "relay.py"), ...options], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env.PATH, TASKHUB_URL: executor.hub.url, TASKHUB_KEY: executor.key, ...env },
     });
