@@ -105,6 +105,14 @@ pub(super) fn plan(
     if event != Event::WakeSent {
         return Ok((next, vec![]));
     }
+    // Whoever listens is told by its socket, which has taken the wake of a task that has just become ready. Should no claim
+    // follow, the webhook is tried as well: a socket may be open to a machine that is gone.
+    if life.last_wake_at.is_none() {
+        uncovered.retain(|executor| !hub.presence.is_listening(&executor.name));
+        if uncovered.is_empty() {
+            return Ok((stepped(hub, &next, &Event::WakeEnded(WakeStatus::Accepted))?, vec![]));
+        }
+    }
     let mut wakes = Vec::new();
     for executor in uncovered.into_iter().take(WAKES_PER_ROUND_MAX) {
         wakes.extend(wake(hub, executor, Some((task_id, &next)))?);
@@ -292,7 +300,7 @@ fn settle(
 /// What the owner's call did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {
-    /// Whether a wake is on its way; an executor that only polls gets none.
+    /// Whether a wake is on its way, by webhook or by the socket on which it listens; an executor that only polls gets none.
     pub sent: bool,
     /// The waiting task that was made claimable, if one was named.
     pub task_id: Option<String>,
@@ -347,8 +355,12 @@ pub fn wake_executor(hub: &Hub<'_>, name: &str, task_id: Option<&str>) -> Result
             }
             None => wake(hub, &executor, None)?.into_iter().collect(),
         };
-        let sent = !wakes.is_empty();
+        let sent = !wakes.is_empty() || hub.presence.is_listening(name);
         post(hub, effects, wakes)?;
+        let own = Address::Executor(name.to_owned()).to_string();
+        if !effects.ready.contains(&own) {
+            effects.ready.push(own);
+        }
         Ok(Woken { sent, task_id: task_id.map(str::to_owned) })
     })
 }

@@ -1,7 +1,7 @@
 //! Wakes that are spared because another covers them.
 
-use taskhub::domain::task::WakeStatus;
-use taskhub::hub::Delivery;
+use taskhub::domain::task::{State, WakeStatus};
+use taskhub::hub::{self, Delivery};
 
 use super::{hook, only, wake_id};
 use crate::support::{World, task_for, task_in};
@@ -194,4 +194,43 @@ fn no_cover_at_all_if_the_owner_wants_none() {
     for _ in 0..3 {
         assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1);
     }
+}
+
+/// What listens has been told by its socket, before any webhook could be.
+#[test]
+fn an_executor_that_listens_gets_no_webhook_unless_no_claim_follows() {
+    let world = World::new();
+    let key = world.webhook_executor("bot", &[], hook());
+    world.presence.set_listening("bot", true);
+    let (id, effects) = world.submit_with_effects(&task_for("bot"));
+    assert!(effects.outbox.is_empty());
+    assert_eq!(effects.ready, ["@bot"], "its socket is told");
+    assert_eq!((world.state(&id), world.life(&id).last_wake_status), (State::Dispatched, Some(WakeStatus::Accepted)));
+    assert!(world.pass_and_sweep(899_999).outbox.is_empty());
+    only(world.pass_and_sweep(1));
+    assert_eq!(world.claim(&key).id, id);
+    world.presence.set_listening("bot", false);
+    only(world.submit_with_effects(&task_for("bot")).1);
+}
+
+#[test]
+fn of_the_executors_of_a_queue_those_that_do_not_listen_get_the_webhook() {
+    let world = World::new();
+    for name in ["ant", "bot"] {
+        world.webhook_executor(name, &["q"], hook());
+    }
+    world.presence.set_listening("ant", true);
+    let order = only(world.submit_with_effects(&task_in("q")).1);
+    assert_eq!(order.row.subject, "bot");
+}
+
+#[test]
+fn whom_the_owner_wakes_is_told_by_its_socket_as_well() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    let wake = || world.run(|hub| hub::wake_executor(hub, "bot", None));
+    assert!(!wake().0.unwrap().sent, "it only polls");
+    world.presence.set_listening("bot", true);
+    let (woken, effects) = wake();
+    assert_eq!((woken.unwrap().sent, effects.ready), (true, vec!["@bot".to_owned()]));
 }
