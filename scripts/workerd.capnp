@@ -40,6 +40,8 @@ const taskhub :Workerd.Worker = (
     ( name = "NTFY_TOKEN", fromEnvironment = "NTFY_TOKEN" ),
     ( name = "NTFY_URL", fromEnvironment = "NTFY_URL" ),
     ( name = "NTFY_TOPIC", fromEnvironment = "NTFY_TOPIC" ),
+    ( name = "NTFY_EVENTS", fromEnvironment = "NTFY_EVENTS" ),
+    ( name = "SILENT_AFTER_SECONDS", fromEnvironment = "SILENT_AFTER_SECONDS" ),
     ( name = "PUBLIC_URL", fromEnvironment = "PUBLIC_URL" ),
     ( name = "ALLOW_PRIVATE_WEBHOOKS", fromEnvironment = "ALLOW_PRIVATE_WEBHOOKS" ),
     ( name = "LEASE_SECONDS", fromEnvironment = "LEASE_SECONDS" ),

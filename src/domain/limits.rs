@@ -80,6 +80,10 @@ pub const DISPATCH_BATCH_MAX: usize = 10;
 pub const RETRY_AFTER_MS_MAX: i64 = 3_600_000;
 /// Most messages of the outbox in one list.
 pub const OUTBOX_READ_MAX: usize = 50;
+/// How long publishing a notice may take, in milliseconds: less than a call of the object, for one of them is a test of it.
+pub const NOTICE_TIMEOUT_MS: i64 = 8_000;
+/// Tasks that a notice of several names.
+pub const NOTICE_TASKS_MAX: usize = 5;
 /// How long a released task waits before its executor is woken again, so that a wake and a release cannot chase each other.
 pub const RELEASE_REWAKE_MS: i64 = 60_000;
 /// Longest wake body that an owner may configure, in bytes.

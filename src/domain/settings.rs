@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use super::ntfy::{self, Ntfy};
 use super::secret::HUB_SECRET_BYTES_MIN;
 use super::target::TargetPolicy;
 
@@ -32,6 +33,11 @@ pub struct Settings {
     pub refresh_token_ms: i64,
     /// Where the hub is reached from outside, without a trailing slash; `None`: as each request says.
     pub public_url: Option<String>,
+    /// How long tasks wait for an executor that is not there before the owner is told, in milliseconds.
+    pub silent_after_ms: i64,
+    /// Where the owner is told of what happens, if anywhere; what is wrong with the configuration does not keep the hub from
+    /// its work.
+    pub ntfy: Result<Option<Ntfy>, String>,
     /// Which addresses wakes may go to.
     pub targets: TargetPolicy,
     /// The hub's own secret, from which keys and tokens are made.
@@ -65,6 +71,7 @@ const WAKE_COALESCE_SECONDS: Number = Number { name: "WAKE_COALESCE_SECONDS", de
 const WAKE_MAX_ATTEMPTS: Number = Number { name: "WAKE_MAX_ATTEMPTS", default: 5, min: 1, max: 100 };
 const WAKE_TIMEOUT_SECONDS: Number = Number { name: "WAKE_TIMEOUT_SECONDS", default: 10, min: 1, max: 25 };
 const INPUT_TIMEOUT_SECONDS: Number = Number { name: "INPUT_TIMEOUT_SECONDS", default: 86_400, min: 1, max: 2_592_000 };
+const SILENT_AFTER_SECONDS: Number = Number { name: "SILENT_AFTER_SECONDS", default: 900, min: 60, max: 604_800 };
 const RETENTION_DAYS: Number = Number { name: "RETENTION_DAYS", default: 30, min: 1, max: 3_650 };
 const RESULT_MAX_BYTES: Number = Number { name: "RESULT_MAX_BYTES", default: 262_144, min: 1_024, max: 393_216 };
 const INSTRUCTIONS_MAX_BYTES: Number =
@@ -80,7 +87,7 @@ pub const PASSPHRASE_CHARS_MIN: usize = 10;
 pub const PASSPHRASE_BYTES_MAX: usize = 1_024;
 
 /// The names of all variables that `Settings::from_vars` reads, for the README's table and the Worker's bindings.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 21] = [
     "LEASE_SECONDS",
     "REWAKE_AFTER_SECONDS",
     "WAKE_COALESCE_SECONDS",
@@ -92,11 +99,16 @@ pub const NAMES: [&str; 16] = [
     "INSTRUCTIONS_MAX_BYTES",
     "ACCESS_TOKEN_SECONDS",
     "REFRESH_TOKEN_SECONDS",
+    "SILENT_AFTER_SECONDS",
+    "NTFY_URL",
+    "NTFY_TOPIC",
+    "NTFY_EVENTS",
     "PUBLIC_URL",
     "ALLOW_PRIVATE_WEBHOOKS",
     "HUB_SECRET",
     "OWNER_TOKEN",
     "OWNER_PASSPHRASE",
+    "NTFY_TOKEN",
 ];
 
 impl Settings {
@@ -119,19 +131,14 @@ impl Settings {
 
         let access_token_ms = number(&ACCESS_TOKEN_SECONDS) * 1000;
         let refresh_token_ms = number(&REFRESH_TOKEN_SECONDS) * 1000;
+        let silent_after_ms = number(&SILENT_AFTER_SECONDS) * 1000;
 
         let public_url = var("PUBLIC_URL").and_then(|text| read_public_url(&text, &mut errors));
         let targets = read_targets(var("ALLOW_PRIVATE_WEBHOOKS").as_deref(), &mut errors);
+        let ntfy = ntfy::read(var, targets);
         let hub_secret = read_hub_secret(var("HUB_SECRET"), &mut errors);
-        let owner_token = var("OWNER_TOKEN");
-        if owner_token.as_ref().is_some_and(|token| token.len() < 16) {
-            let detail = "is shorter than 16 characters; use a long random text".to_owned();
-            errors.push(SettingError { name: "OWNER_TOKEN", detail });
-        }
-        let owner_passphrase = var("OWNER_PASSPHRASE");
-        if let Some(Err(detail)) = owner_passphrase.as_deref().map(check_passphrase) {
-            errors.push(SettingError { name: "OWNER_PASSPHRASE", detail });
-        }
+        let (owner_token, owner_passphrase) = (var("OWNER_TOKEN"), var("OWNER_PASSPHRASE"));
+        check_owners_secrets(owner_token.as_deref(), owner_passphrase.as_deref(), &mut errors);
 
         if !errors.is_empty() {
             return Err(errors);
@@ -148,12 +155,31 @@ impl Settings {
             instructions_bytes_max,
             access_token_ms,
             refresh_token_ms,
+            silent_after_ms,
+            ntfy,
             public_url,
             targets,
             hub_secret,
             owner_token,
             owner_passphrase,
         })
+    }
+}
+
+impl Settings {
+    /// Where the owner is told of what happens, if that is configured and can be used.
+    pub fn notices(&self) -> Option<&Ntfy> {
+        self.ntfy.as_ref().ok()?.as_ref()
+    }
+}
+
+fn check_owners_secrets(token: Option<&str>, passphrase: Option<&str>, errors: &mut Vec<SettingError>) {
+    if token.is_some_and(|token| token.len() < 16) {
+        let detail = "is shorter than 16 characters; use a long random text".to_owned();
+        errors.push(SettingError { name: "OWNER_TOKEN", detail });
+    }
+    if let Some(Err(detail)) = passphrase.map(check_passphrase) {
+        errors.push(SettingError { name: "OWNER_PASSPHRASE", detail });
     }
 }
 

@@ -231,6 +231,10 @@ impl Object {
                         Some(fetched.unwrap_or_else(|Panicked| Fetched::Failed("reading it failed".to_owned())));
                     continue;
                 }
+                Ok(Outcome::Send(wanted)) => {
+                    request.sent = Some(outbound::send_and_tell(&wanted).await);
+                    continue;
+                }
                 Err(Panicked) => return problems::internal().into(),
             };
             if !self.broadcast.waiting.wait(&wait).await {

@@ -8,8 +8,8 @@ use wasm_bindgen::JsValue;
 use worker::web_sys::{self, RequestRedirect};
 use worker::{AbortController, AbortSignal, Headers, console_error};
 
-use super::{clock, within};
-use crate::http::message::{Fetch, Fetched};
+use super::{Panicked, clock, guarded, within};
+use crate::http::message::{self, Fetch, Fetched, SentHow};
 use crate::outbound::OutboundRequest;
 
 /// How much of an answer is read before the connection is given up, in bytes. A short answer that is read whole leaves the
@@ -66,6 +66,18 @@ fn retry_after_ms(answer: &worker::Response) -> Option<i64> {
     }
     let at = js_sys::Date::parse(text);
     at.is_finite().then(|| (at as i64 - clock()).max(0))
+}
+
+/// Sends one request for a handler that waits to be told what became of it.
+pub async fn send_and_tell(request: &OutboundRequest) -> message::Sent {
+    let began_at = clock();
+    let how = match guarded(send(request)).await {
+        Ok(Sent::Status { code, .. }) => SentHow::Status(code),
+        Ok(Sent::NoAnswer) => SentHow::NoAnswer,
+        Ok(Sent::Failed(why)) => SentHow::Failed(why),
+        Err(Panicked) => SentHow::Failed("sending it failed".to_owned()),
+    };
+    message::Sent { took_ms: clock() - began_at, how }
 }
 
 /// Reads a document. Redirects are not followed, and what is no JSON, too long or too slow is given up.

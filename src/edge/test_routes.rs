@@ -6,7 +6,7 @@
 //!
 //! | route | does |
 //! |---|---|
-//! | `POST /__test/tick {"now": ms}` | handles the timers that are due at that time |
+//! | `POST /__test/tick {"now": ms}` | handles the timers that are due at that time, and sends a batch of the messages that are |
 //! | `GET /__test/alarm` | when the alarm is set: `{armed_at}` |
 //! | `POST /__test/lose-alarm` | removes the alarm behind the object's back |
 //! | `GET /__test/rows` | rows read and written since the object was loaded, alarms included |
@@ -163,6 +163,11 @@ fn tick(object: &Rc<Object>, now: i64) -> Json {
     let mut after = String::new();
     while let Ok(Ok(Some(next))) = object.run(now, |hub| hub::purge(hub, &after)) {
         after = next;
+    }
+    let watched = object.run(now, hub::watch_silence);
+    let dispatched = object.run(now, |hub| hub::dispatch(hub, object.dispatcher.room()));
+    if !matches!((watched, dispatched), (Ok(Ok(())), Ok(Ok(_)))) {
+        return json!({ "handled": handled, "error": "the outbox" });
     }
     let due = object.run(now, |hub| hub.next_due());
     json!({ "handled": handled, "next_due": due.ok().and_then(Result::ok).flatten() })

@@ -1,11 +1,15 @@
-//! Credentials as they come in: bearers only, never in a URL.
+//! Credentials as they come in: bearers, never in a URL; and the signed links of notices, which are nothing but a URL.
 //!
 //! `refuse` needs no database: it tells junk by its form and MAC, so that the front refuses it without a call to the
 //! object. The object then asks its registry whether an executor's key or a client's token is still valid.
 
+use maud::html;
+
 use super::message::{Request, Response};
+use super::page::{self, Forms};
 use super::problem::{Problem, unauthorized};
 use super::route::{Access, Route};
+use crate::domain::action::{self, LinkRefused};
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::secret;
 use crate::domain::settings::Settings;
@@ -50,6 +54,7 @@ pub fn is_owner_token(token: &str, settings: &Settings) -> bool {
 pub fn refuse(request: &Request, route: &Route, settings: &Settings, now: i64) -> Option<Response> {
     match route.access() {
         Access::Anyone => None,
+        Access::Link => refuse_link(request, route, settings, now),
         Access::Executor => refuse_executor(bearer(request), settings),
         Access::Client | Access::Owner => {
             let Some(token) = bearer(request) else { return Some(challenge(request, settings, NO_TOKEN, false)) };
@@ -65,6 +70,44 @@ pub fn refuse(request: &Request, route: &Route, settings: &Settings, now: i64) -
             Some(challenge(request, settings, detail, true))
         }
     }
+}
+
+/// Of links, junk and what has expired, told to the person who followed one; and a form of another site, which has no business
+/// with them. The pages of ntfy's server press buttons too, apps send no `Origin`.
+fn refuse_link(request: &Request, route: &Route, settings: &Settings, now: i64) -> Option<Response> {
+    let Route::Act(text) = route else { return None };
+    let (status, what, remedy) = match action::read(&settings.hub_secret, text, now) {
+        Err(LinkRefused::Foreign) => (
+            404,
+            "This link is not one of this hub, or it was not copied whole.",
+            "Open the notice and press its button again.",
+        ),
+        Err(LinkRefused::Expired) => (
+            410,
+            "This link has expired: links in notices are good for a day.",
+            "Ask Claude about the task instead, or use the owner API.",
+        ),
+        Ok(_) if request.method != "POST" || is_own_page(request, settings) => return None,
+        Ok(_) => {
+            (403, "Another site sent this form. Nothing was done.", "Open the link itself and press the button there.")
+        }
+    };
+    let body = html! {
+        h1 { "This link cannot be used" }
+        p.notice role="alert" { (what) }
+        p { (remedy) }
+    };
+    Some(page::response(status, &page::frame("Not done – taskhub", &body), Forms::None))
+}
+
+/// Whether a form may come from where the request says it does: from nowhere in particular, the hub itself, or the server
+/// that the notices go to.
+fn is_own_page(request: &Request, settings: &Settings) -> bool {
+    let is_known = |page: &str| {
+        let server = settings.notices().map(|ntfy| ntfy.server.as_str());
+        page == request.origin || Some(page) == settings.public_url.as_deref() || Some(page) == server
+    };
+    request.header("origin").is_none_or(is_known)
 }
 
 fn refuse_executor(token: Option<&str>, settings: &Settings) -> Option<Response> {

@@ -48,6 +48,7 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::ListGrants
             | Route::ListOutbox
             | Route::CallbackSecret
+            | Route::Act(_)
             | Route::Revoke
             | Route::Listen
             | Route::Events,
@@ -65,9 +66,14 @@ pub fn is_repeatable(request: &Request) -> bool {
         Ok(Route::ChangeExecutor(_) | Route::DeleteExecutor(_) | Route::RevokeKey(..)) => false,
         // A second time, the message is on its way or gone, and the answer would be another one.
         Ok(Route::RetryMessage(_) | Route::DiscardMessage(_)) => false,
-        Ok(Route::DeleteClient(_) | Route::RevokeGrants | Route::RevokeGrant(_) | Route::ChangePassphrase) | Err(_) => {
-            false
-        }
+        Ok(
+            Route::DeleteClient(_)
+            | Route::RevokeGrants
+            | Route::RevokeGrant(_)
+            | Route::ChangePassphrase
+            | Route::TestNotice,
+        )
+        | Err(_) => false,
     }
 }
 

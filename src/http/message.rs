@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::socket::Socket;
 use crate::domain::ids::TaskId;
+use crate::outbound::OutboundRequest;
 
 /// A request whose body has been read.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,8 @@ pub struct Request {
     pub resumed: Option<Wait>,
     /// Set when a handler that wanted a document is called again: what became of that.
     pub fetched: Option<Fetched>,
+    /// Set when a handler that wanted something sent is called again: what became of that.
+    pub sent: Option<Sent>,
 }
 
 impl Request {
@@ -126,6 +129,26 @@ pub enum Fetched {
     Failed(String),
 }
 
+/// What became of a request that a handler wanted sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// How long it took, in milliseconds.
+    pub took_ms: i64,
+    /// How it ended.
+    pub how: SentHow,
+}
+
+/// How sending a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentHow {
+    /// With this status.
+    Status(u16),
+    /// Without an answer in time.
+    NoAnswer,
+    /// It did not get there: why, in a few words.
+    Failed(String),
+}
+
 /// What a handler answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -137,4 +160,6 @@ pub enum Outcome {
     Fetch(Fetch),
     /// A WebSocket.
     Upgrade(Socket),
+    /// Nothing before this has been sent.
+    Send(OutboundRequest),
 }

@@ -8,6 +8,7 @@ pub mod body;
 pub mod cors;
 pub mod front;
 pub mod message;
+pub mod page;
 pub mod problem;
 pub mod route;
 pub mod router;

@@ -66,7 +66,8 @@ pub fn not_found() -> Problem {
     let detail = "There is nothing at this path. The executor API is POST /executor/claim, heartbeat, result, defer, release \
                   and ping, and the WebSocket /executor/listen. The owner API is /api/executors, /api/executors/{name}, \
                   /api/executors/{name}/keys, /api/executors/{name}/keys/{id}, /api/tasks/{id}, /api/tasks/{id}/approve and \
-                  /deny, /api/clients, /api/grants, /api/passphrase, and the WebSocket /api/events. Tasks are submitted and listed by the tools of MCP, which is at /mcp.";
+                  /deny, /api/clients, /api/grants, /api/passphrase, /api/notify/test, and the WebSocket /api/events. \
+                  Tasks are submitted and listed by the tools of MCP, which is at /mcp.";
     Problem::new(404, "not_found", "Not found", detail)
 }
 

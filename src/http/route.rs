@@ -17,6 +17,8 @@ pub enum Route {
     Register,
     /// `POST /revoke`
     Revoke,
+    /// `GET` and `POST /act/{token}`
+    Act(String),
     /// `POST /mcp`
     Mcp,
     /// `POST /executor/…`
@@ -65,6 +67,8 @@ pub enum Route {
     CallbackSecret,
     /// `PUT /api/passphrase`
     ChangePassphrase,
+    /// `POST /api/notify/test`
+    TestNotice,
 }
 
 /// The calls of the executor API.
@@ -89,6 +93,8 @@ pub enum ExecutorCall {
 pub enum Access {
     /// Whoever asks.
     Anyone,
+    /// Whoever has a signed link.
+    Link,
     /// An executor with its key.
     Executor,
     /// The owner, or a client with any scope; what is called says which it needs.
@@ -126,6 +132,8 @@ impl Route {
             (["token"], method) => only("POST", method, Self::Token),
             (["register"], method) => only("POST", method, Self::Register),
             (["revoke"], method) => only("POST", method, Self::Revoke),
+            (["act", token], "GET" | "HEAD" | "POST") => Ok(Self::Act((*token).to_owned())),
+            (["act", _], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
             (["mcp"], "POST") => Ok(Self::Mcp),
             (["mcp"], _) => Err(NoRoute::MethodNotAllowed("POST")),
             (["executor", "listen"], method) => only("GET", method, Self::Listen),
@@ -160,6 +168,7 @@ impl Route {
             (["api", "outbox", id, "retry"], method) => only("POST", method, Self::RetryMessage(decoded(id))),
             (["api", "callbacks", "secret"], method) => only("GET", method, Self::CallbackSecret),
             (["api", "passphrase"], method) => only("PUT", method, Self::ChangePassphrase),
+            (["api", "notify", "test"], method) => only("POST", method, Self::TestNotice),
             _ => Err(NoRoute::NotFound),
         }
     }
@@ -174,6 +183,7 @@ impl Route {
             | Self::Token
             | Self::Register
             | Self::Revoke => Access::Anyone,
+            Self::Act(_) => Access::Link,
             Self::Executor(_) | Self::Listen => Access::Executor,
             Self::Mcp => Access::Client,
             Self::Events
@@ -196,7 +206,8 @@ impl Route {
             | Self::RetryMessage(_)
             | Self::DiscardMessage(_)
             | Self::CallbackSecret
-            | Self::ChangePassphrase => Access::Owner,
+            | Self::ChangePassphrase
+            | Self::TestNotice => Access::Owner,
         }
     }
 }

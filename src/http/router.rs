@@ -30,13 +30,13 @@ pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
     };
     match outcome {
         Outcome::Reply(response) => Outcome::Reply(cors::decorate(request, response)),
-        other @ (Outcome::Wait(_) | Outcome::Fetch(_) | Outcome::Upgrade(_)) => other,
+        other @ (Outcome::Wait(_) | Outcome::Fetch(_) | Outcome::Send(_) | Outcome::Upgrade(_)) => other,
     }
 }
 
 fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     let principal = match route.access() {
-        Access::Anyone | Access::Executor => None,
+        Access::Anyone | Access::Link | Access::Executor => None,
         Access::Client | Access::Owner => match principal(hub, request) {
             Ok(principal) => Some(principal),
             Err(refusal) => return Outcome::Reply(*refusal),
@@ -46,10 +46,11 @@ fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         (Route::Executor(call), _) => executor::handle(hub, request, *call),
         (Route::Listen, _) => executor::listen(hub, request),
         (Route::Health, _) => Outcome::Reply(health(hub)),
+        (Route::Act(token), _) => Outcome::Reply(owner::act(hub, request, token)),
         (Route::Mcp, Some(principal)) => mcp::handle(hub, request, &principal),
         (route, Some(principal)) if principal.scopes.permit(Scope::HubAdmin) => match route {
             Route::Events => owner::watch(hub, request, &principal),
-            route => Outcome::Reply(owner::handle(hub, request, route)),
+            route => owner::handle(hub, request, route),
         },
         (_, Some(principal)) => Outcome::Reply(auth::lacks_scope(hub.origin(), principal.scopes, Scope::HubAdmin)),
         (route, None) => oauth::handle(hub, request, route),
@@ -89,8 +90,18 @@ fn health(hub: &Hub<'_>) -> Response {
                 "version": env!("CARGO_PKG_VERSION"),
                 "schema": migrate::VERSION,
                 "time": hub.now(),
+                "notifications": notifications(hub),
             }),
         ),
         Err(error) => problem::storage_failed(error.failure()).response(),
+    }
+}
+
+/// Whether notices are sent; if they are configured wrongly, in words that tell no value.
+fn notifications<'h>(hub: &'h Hub<'_>) -> &'h str {
+    match &hub.settings().ntfy {
+        Ok(None) => "off",
+        Ok(Some(_)) => "on",
+        Err(words) => words,
     }
 }

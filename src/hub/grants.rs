@@ -10,7 +10,7 @@
 //! Invariants: the row is asked at every request, so what was ended stops at once; a code is exchanged once, and a second
 //! try ends what came of the first.
 
-use super::Hub;
+use super::{Hub, notices};
 use crate::domain::limits::{CODE_MS, GRANTS_MAX, REFRESH_GRACE_MS, REPLAY_TOLD_MS, SIGN_IN_KEPT_MS};
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::secret::{equal, sha256_base64url};
@@ -171,10 +171,13 @@ fn row(hub: &Hub<'_>, input: &Consent<'_>, handle: &Handle) -> GrantRow {
 /// A client exchanges its code for tokens.
 pub fn exchange(hub: &Hub<'_>, input: &Exchange<'_>) -> Result<Tokens, TokenRejected> {
     let handle = token::read_code(&hub.settings.hub_secret, input.code).ok_or(TokenRejected::Junk)?;
-    hub.command(|_| {
+    hub.command(|effects| {
         let grant = grants::by_id(hub.db, &handle.grant_id())?.ok_or(TokenRejected::Expired)?;
         if grant.exchanged_at.is_some() {
             grants::revoke(hub.db, &grant.id, hub.now, Revocation::CodeReplayed)?;
+            if grant.revoked.is_none() {
+                notices::tell(hub, effects, &notices::replayed(grant_name(&grant)))?;
+            }
             return Ok(Err(TokenRejected::Replayed));
         }
         let refused = if grant.revoked.is_some() {
@@ -200,7 +203,7 @@ pub fn exchange(hub: &Hub<'_>, input: &Exchange<'_>) -> Result<Tokens, TokenReje
 /// A client uses its refresh token.
 pub fn refresh(hub: &Hub<'_>, client_id: &str, text: &str) -> Result<Tokens, TokenRejected> {
     let (handle, used) = token::read_refresh(&hub.settings.hub_secret, text).ok_or(TokenRejected::Junk)?;
-    hub.command(|_| {
+    hub.command(|effects| {
         let grant = grants::by_id(hub.db, &handle.grant_id())?.ok_or(TokenRejected::Expired)?;
         if grant.client_id != client_id {
             return Err(TokenRejected::OtherClient);
@@ -220,10 +223,16 @@ pub fn refresh(hub: &Hub<'_>, client_id: &str, text: &str) -> Result<Tokens, Tok
             2 if is_graceful => Ok(Ok(tokens(hub, &grant, &handle, used + 1))),
             _ => {
                 grants::revoke(hub.db, &grant.id, hub.now, Revocation::RefreshReplayed)?;
+                notices::tell(hub, effects, &notices::replayed(grant_name(&grant)))?;
                 Ok(Err(TokenRejected::Replayed))
             }
         }
     })?
+}
+
+/// What the client calls itself.
+fn grant_name(grant: &GrantRow) -> &str {
+    grant.client_name.as_deref().unwrap_or(&grant.client_id)
 }
 
 fn next_generation(hub: &Hub<'_>, grant: &GrantRow, handle: &Handle) -> Result<Tokens, TokenRejected> {

@@ -19,6 +19,7 @@ mod grants;
 mod heartbeat;
 mod keys;
 mod list;
+mod notices;
 mod outbox;
 mod owed;
 mod passphrase;
@@ -71,6 +72,7 @@ pub use grants::{
 pub use heartbeat::{Beat, Heartbeat, heartbeat};
 pub use keys::{KeyView, NewKey, authenticate, executor_at_work, list_keys, revoke_key, rotate_key};
 pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
+pub use notices::{test_notice, watch_silence};
 pub use outbox::{Delivery, Dispatched, Order, discard, dispatch, list_outbox, purge_outbox, record_delivery, revive};
 pub use passphrase::{PassphraseRejected, SignIn, change_passphrase, sign_in};
 pub use presence::Presence;

@@ -11,7 +11,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Effects, Hub, callbacks, wakes};
+use super::{Effects, Hub, callbacks, notices, wakes};
 use crate::domain::limits::{DISPATCH_BATCH_MAX, OUTBOX_READ_MAX, RETRY_AFTER_MS_MAX, SEND_RECORD_GRACE_MS, SENDS_MAX};
 use crate::domain::retry;
 use crate::faults::{self, Fault};
@@ -135,7 +135,7 @@ fn claim(hub: &Hub<'_>, effects: &mut Effects, row: &OutboxRow) -> Result<(), Da
     let ready = match row.kind {
         Kind::Wake => wakes::again(hub, effects, row)?.map(|request| (row.body.clone(), request)),
         Kind::Callback => callbacks::request(hub, row).map(|request| (row.body.clone(), request)),
-        Kind::Notice => None,
+        Kind::Notice => notices::due(hub, row)?.map(|(row, request)| (row.body, request)),
     };
     let Some((body, request)) = ready else { return outbox::delete(hub.db, row).map(drop) };
     let next_at = claim_ends(hub, &request);
@@ -158,7 +158,13 @@ pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Res
         }
         (_, Kind::Wake) => wakes::ended(hub, effects, order, delivery),
         (Delivery::Accepted, _) if faults::is_on(Fault::AcceptedSentAgain) => Ok(()),
-        (Delivery::Accepted, Kind::Callback | Kind::Notice) => outbox::delete(hub.db, row).map(drop),
+        (Delivery::Accepted, Kind::Callback) => outbox::delete(hub.db, row).map(drop),
+        (Delivery::Accepted, Kind::Notice) => {
+            // Its body, with links that act, is not needed any more.
+            let next_at = notices::told_until(row, hub.now);
+            let told = OutboxRow { state: State::Told, next_at, body: String::new(), ..row.clone() };
+            outbox::move_to(hub.db, row, &told).map(drop)
+        }
         (Delivery::Unknown, _) => put_off(hub, row, "no answer in time", 0),
         (Delivery::Rejected { why, .. }, _) => put_off(hub, row, why, delivery.asked_ms()),
     })

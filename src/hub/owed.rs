@@ -1,6 +1,6 @@
 //! What a change of a task owes to the outside, beside wakes: written to the outbox with the change itself (design §3 rule 5).
 
-use super::{Effects, Hub, callbacks};
+use super::{Effects, Hub, callbacks, notices};
 use crate::domain::task::Life;
 use crate::faults::{self, Fault};
 use crate::store::database::DatabaseError;
@@ -17,5 +17,5 @@ pub(super) fn owe(
     if next.state.is_terminal() && !faults::is_on(Fault::CallbackForgotten) {
         callbacks::owe(hub, effects, &task.id, next, wishes.callback_url.as_deref())?;
     }
-    Ok(())
+    notices::follow(hub, effects, task, next, wishes)
 }

@@ -8,7 +8,7 @@
 //! it is long enough that guessing is hopeless.
 
 use super::throttle::{self, Throttle};
-use super::{Hub, grants};
+use super::{Hub, grants, notices};
 use crate::domain::passphrase::{ROUNDS, hashed, is_right};
 use crate::domain::secret::{equal, short_mac};
 use crate::domain::settings::check_passphrase;
@@ -59,13 +59,17 @@ pub fn sign_in(hub: &Hub<'_>, typed: &str, address: &str) -> Result<SignIn, Data
     }
     let Some(stored) = current(hub)? else { return Ok(SignIn::NotSet) };
     let right = is_right(typed, &stored.hash);
-    hub.command(|_| {
+    hub.command(|effects| {
         if right {
             throttle::forget(hub, Throttle::Passphrase, address)?;
             return Ok(SignIn::Right);
         }
         throttle::count(hub, Throttle::Passphrase, address)?;
-        Ok(SignIn::Wrong { left: throttle::left(hub, Throttle::Passphrase, address)? })
+        let left = throttle::left(hub, Throttle::Passphrase, address)?;
+        if left == 0 {
+            notices::tell(hub, effects, &notices::guessed(address))?;
+        }
+        Ok(SignIn::Wrong { left })
     })
 }
 
@@ -93,8 +97,9 @@ pub fn change_passphrase(hub: &Hub<'_>, new: &str, sign_out: bool) -> Result<usi
     let new = new.trim();
     check_passphrase(new).map_err(PassphraseRejected::Invalid)?;
     let row = PassphraseRow { hash: hashed(new, hub.random(), ROUNDS), bootstrap: bootstrap(hub), changed_at: hub.now };
-    hub.command(|_| {
+    hub.command(|effects| {
         owner::set_passphrase(hub.db, &row)?;
+        notices::tell(hub, effects, &notices::passphrase_changed())?;
         let ended = if sign_out { grants::end_all(hub)? } else { 0 };
         Ok(ended)
     })

@@ -3,6 +3,7 @@
 use super::Hub;
 use super::submit::{Submit, SubmitRejected, Submitted, submit};
 use crate::domain::ids::TaskId;
+use crate::domain::notice::NoticeEvents;
 use crate::domain::task::State;
 use crate::store::database::DatabaseError;
 use crate::store::tasks;
@@ -52,6 +53,7 @@ pub fn retry_task(hub: &Hub<'_>, submitter: &str, id: &str) -> Result<Submitted,
         idempotency_key: Some(format!("retry_of:{}", head.id)),
         max_attempts: Some(head.life.max_attempts),
         callback_url: wishes.callback_url,
+        notify: wishes.notify.as_deref().and_then(NoticeEvents::of_wish).map(NoticeEvents::names),
         retry_of: Some(head.id),
         checkpoint: task.checkpoint,
     };

@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::attendance::{Attendance, attendance_of};
+use super::notices::{self, About};
 use super::wakes::{self, Consumers};
 use super::{Effects, Hub};
 use crate::domain::executor::Approval;
@@ -12,6 +13,7 @@ use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CONTEXT_BYTES_MAX, EXECUTORS_MAX, HORIZON_SECONDS_MAX, PRIORITY_DEFAULT,
     PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX,
 };
+use crate::domain::notice::NoticeEvents;
 use crate::domain::secret;
 use crate::domain::target;
 use crate::domain::task::{Address, State, WaitingOn};
@@ -57,6 +59,8 @@ pub struct Submit {
     pub max_attempts: Option<u32>,
     /// Who is told of its end.
     pub callback_url: Option<String>,
+    /// Of which of its events the owner is told (`domain::notice`); `None`: as the hub is set.
+    pub notify: Option<Vec<String>>,
     /// The task that it repeats.
     pub retry_of: Option<String>,
     /// What that one left.
@@ -188,7 +192,7 @@ impl Plan {
             ),
             None => None,
         };
-        let wishes = Wishes { notify: None, callback_url };
+        let wishes = Wishes { notify: notify(input)?, callback_url };
         Ok(Self { address, not_before, deadline_at, priority, max_attempts, wishes })
     }
 
@@ -218,6 +222,13 @@ fn check_texts(hub: &Hub<'_>, input: &Submit) -> Result<(), SubmitRejected> {
         return Err(invalid("context", &format!("It must be at most {CONTEXT_BYTES_MAX} bytes of JSON.")));
     }
     Ok(())
+}
+
+/// What the owner is to be told, as it is stored.
+fn notify(input: &Submit) -> Result<Option<String>, SubmitRejected> {
+    let Some(names) = &input.notify else { return Ok(None) };
+    let events = NoticeEvents::of_names(names.iter().map(String::as_str));
+    events.map(|events| Some(events.to_wish())).map_err(|why| invalid("notify", &format!("{why}.")))
 }
 
 fn check_key(input: &Submit) -> Result<(), SubmitRejected> {
@@ -259,6 +270,10 @@ fn hash(input: &Submit) -> String {
         input.retry_of,
     ]);
     // A field that came later counts only where it is given, so that what was submitted before keeps its hash.
+    let given = match &input.notify {
+        Some(events) => json!([given, { "notify": events }]),
+        None => given,
+    };
     let given = match &input.callback_url {
         Some(url) => json!([given, { "callback_url": url }]),
         None => given,
@@ -311,6 +326,8 @@ fn create(
     };
     tasks::insert(hub.db, &task)?;
     wakes::post(hub, effects, wakes_owed)?;
+    let about = About { id: id.as_str(), title: &input.title, address, wishes: plan.wishes.notify.as_deref() };
+    notices::submitted(hub, effects, (about, &life), (&input.submitter, &input.instructions), consumers)?;
     effects.task_changed(id.as_str(), life.state, address);
     let attendance = Some(attendance_of(hub, consumers.rows()));
     let waiting_on = life.waiting_on;

@@ -12,6 +12,7 @@ use crate::domain::limits::CONSENT_PAGE_MS;
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::secret::{equal, short_mac};
 use crate::http::message::{Outcome, Request, Response};
+use crate::http::page::{Forms, response as page_of};
 use crate::hub::{self, Consent, ConsentRejected, Hub, SignIn};
 
 /// The cookie that ties a form to the browser which was shown it.
@@ -29,7 +30,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
         }
         Err(NotAsked::Stay(back, error)) => {
             let html = page::refused(&error.detail, &back.with_error(hub.origin(), &error));
-            return Outcome::Reply(page::response(400, &html, false));
+            return Outcome::Reply(page_of(400, &html, Forms::None));
         }
         Err(NotAsked::Page(trouble)) => return Outcome::Reply(told(&trouble)),
     };
@@ -51,7 +52,7 @@ fn told(trouble: &Trouble) -> Response {
         Trouble::Storage(_) => (500, None),
         Trouble::Parameters(_) | Trouble::NoClient | Trouble::Client(_) | Trouble::Redirect(_) => (400, None),
     };
-    let response = page::response(status, &page::trouble(trouble), false);
+    let response = page_of(status, &page::trouble(trouble), Forms::None);
     match retry_after {
         Some(seconds) => response.with("retry-after", seconds.to_string()),
         None => response,
@@ -97,7 +98,7 @@ impl Page<'_> {
             executors: &executors,
             notice,
         });
-        let response = page::response(status, &html, true);
+        let response = page_of(status, &html, Forms::Onward);
         let response = match notice {
             Some(Notice::Limited { retry_after_seconds }) => {
                 response.with("retry-after", retry_after_seconds.to_string())

@@ -2,6 +2,7 @@
 //!
 //! Sees only `domain`. Invariant: a request that is built twice for the same wake has the same id and the same body.
 
+pub mod ntfy;
 pub mod webhook;
 
 /// A POST to be sent. Redirects are not followed.

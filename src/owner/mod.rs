@@ -1,26 +1,30 @@
 //! The owner API (design §12): executors and their keys, clients and their grants, the outbox, a task with its whole history,
 //! and the owner's word on it.
 //!
-//! Owns the words of `/api`. Invariants: a key is shown once, in the answer that creates it; the secrets of a wake are
-//! never shown again. It refuses to know SQL.
+//! Owns the words of `/api`, and the signed links under `/act` by which the owner acts without signing in. Invariants: a key is
+//! shown once, in the answer that creates it; the secrets of a wake are never shown again. It refuses to know SQL.
 
+mod act;
 mod executors;
 pub mod feed;
+mod notify;
 mod outbox;
 mod sign_in;
 mod tasks;
 mod views;
 
-use crate::http::message::{Request, Response};
+use crate::http::message::{Outcome, Request};
 use crate::http::problem::not_found;
 use crate::http::route::Route;
 use crate::hub::Hub;
 
+pub use act::act;
 pub use feed::watch;
 
 /// Answers one call of the owner.
-pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
+pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     let answer = match route {
+        Route::TestNotice => return notify::test(hub, request),
         Route::ListExecutors => executors::list(hub),
         Route::CreateExecutor => executors::create(hub, request),
         Route::ChangeExecutor(name) => executors::change(hub, request, name),
@@ -48,10 +52,11 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Response {
         | Route::Token
         | Route::Register
         | Route::Revoke
+        | Route::Act(_)
         | Route::Mcp
         | Route::Executor(_)
         | Route::Listen
         | Route::Events => Err(not_found()),
     };
-    answer.unwrap_or_else(|problem| problem.response())
+    Outcome::Reply(answer.unwrap_or_else(|problem| problem.response()))
 }

@@ -128,6 +128,7 @@ const INTRODUCED: &str = "UPDATE executors SET last_seen_at = ?2, version = ?3, 
 const WOKEN: &str = "UPDATE executors SET last_wake_at = ?2, last_wake_status = 'sent' WHERE name = ?1";
 // Only of the latest wake: the outcome of an earlier one says nothing about it.
 const WAKE_REFUSED: &str = "UPDATE executors SET last_wake_status = 'rejected' WHERE name = ?1 AND last_wake_at = ?2";
+const SILENCE_TOLD: &str = "UPDATE executors SET silence_told_at = ?2 WHERE name = ?1";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::insert", INSERT),
@@ -149,6 +150,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("executors::introduced", INTRODUCED),
     ("executors::woken", WOKEN),
     ("executors::wake_refused", WAKE_REFUSED),
+    ("executors::silence_told", SILENCE_TOLD),
 ];
 
 /// Writes a new executor and the queues it serves.
@@ -269,6 +271,11 @@ pub fn woken(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError
 /// Records that the wake which went out at this time was refused, unless a later one has gone out since.
 pub fn wake_refused(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
     db.execute(WAKE_REFUSED, &[name.into(), at.into()]).map(drop)
+}
+
+/// Records that the owner was told of its silence.
+pub fn silence_told(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
+    db.execute(SILENCE_TOLD, &[name.into(), at.into()]).map(drop)
 }
 
 fn read(row: Row) -> Result<ExecutorRow, DatabaseError> {

@@ -8,6 +8,7 @@ mod fuzz;
 mod lifecycle;
 mod mcp;
 mod migrations;
+mod notices;
 mod oauth;
 mod oauth_hostile;
 mod outbox;

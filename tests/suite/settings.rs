@@ -25,6 +25,8 @@ fn defaults_are_the_designs() {
         instructions_bytes_max: 65_536,
         access_token_ms: 86_400_000,
         refresh_token_ms: 7_776_000_000,
+        silent_after_ms: 900_000,
+        ntfy: Ok(None),
         public_url: None,
         targets: TargetPolicy::PublicOnly,
         hub_secret: SECRET.1.to_owned(),
@@ -49,6 +51,7 @@ fn a_number_has_a_range() {
         ("INSTRUCTIONS_MAX_BYTES", 1_024, 262_144),
         ("ACCESS_TOKEN_SECONDS", 60, 2_592_000),
         ("REFRESH_TOKEN_SECONDS", 3_600, 31_536_000),
+        ("SILENT_AFTER_SECONDS", 60, 604_800),
     ];
     for (name, min, max) in ranges {
         assert!(NAMES.contains(&name));

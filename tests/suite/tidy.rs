@@ -20,14 +20,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["domain", "store"]),
     ("hub", &["domain", "store", "outbound", "hub", "hooks", "faults"]),
     ("executor", &["domain", "store", "hub", "http", "executor"]),
-    ("owner", &["domain", "store", "hub", "http", "owner"]),
+    ("owner", &["domain", "store", "hub", "outbound", "http", "owner"]),
     ("mcp", &["domain", "store", "hub", "http", "executor", "mcp"]),
     ("oauth", &["domain", "store", "hub", "http", "oauth"]),
-    ("http", &["domain", "store", "hub", "http", "executor", "owner", "mcp", "oauth"]),
+    ("http", &["domain", "store", "hub", "outbound", "http", "executor", "owner", "mcp", "oauth"]),
 ];
 
 /// Of `http`, only the router knows who answers.
-const HTTP_VALUES: &[&str] = &["domain", "http"];
+const HTTP_VALUES: &[&str] = &["domain", "outbound", "http"];
 
 /// The text without comments and without what stands in quotes.
 fn code(source: &str) -> String {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::settings::Settings;
 use crate::domain::text::shorten;
 use crate::hub::{self, ExecutorView, HubStatus};
 use crate::mcp::answer::{Given, ToolError, given};
@@ -92,7 +93,7 @@ pub(super) fn about() -> super::About {
 
 pub(super) fn call(caller: &Caller<'_>, _: Input) -> Result<Given, ToolError> {
     let status = hub::hub_status(caller.hub)?;
-    let attention = attention(&status);
+    let attention = attention(&status, caller.hub.settings());
     let mut executors: Vec<Executor> = status.executors.iter().map(executor).collect();
     let queue = |(name, (ready, waiting)): (&String, &(u32, u32))| Queue {
         name: name.clone(),
@@ -149,8 +150,13 @@ fn given_up(status: &HubStatus) -> Option<String> {
     ))
 }
 
-/// Executors for which tasks wait and that are not there, and clients of whose credentials somebody has a copy.
-fn attention(status: &HubStatus) -> Vec<String> {
+/// Notices that cannot be sent, messages that were given up, executors for which tasks wait and that are not there, and clients
+/// of whose credentials somebody has a copy.
+fn attention(status: &HubStatus, settings: &Settings) -> Vec<String> {
+    let ntfy = settings.ntfy.as_ref().err();
+    let ntfy = ntfy.map(|words| {
+        format!("The owner is not told of anything by ntfy, for its configuration is wrong: {words} Tell your user.")
+    });
     let replayed = status.replayed.iter().map(|grant| {
         let name = shorten(grant.client_name.as_deref().unwrap_or(&grant.client_id), CLIENT_NAME_SHOWN_CHARS_MAX);
         let at = grant.revoked.map_or_else(String::new, |(at, _)| format!(" at {}", Moment(at)));
@@ -160,7 +166,8 @@ fn attention(status: &HubStatus) -> Vec<String> {
         )
     });
     let idle = |executor: &&ExecutorView| executor.ready > 0 && (!executor.online || !executor.row.is_at_work());
-    replayed
+    ntfy.into_iter()
+        .chain(replayed)
         .chain(given_up(status))
         .chain(status.executors.iter().filter(idle).take(TROUBLES_MAX).map(idle_told))
         .collect()

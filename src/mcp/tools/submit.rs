@@ -61,6 +61,10 @@ pub(super) struct Input {
     /// ended and not what came of it. Leave it out if you follow the task with get_task.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("format" = "uri")))]
     callback_url: Option<String>,
+    /// Of which of these events of the task the user is told on the phone, instead of those that the hub is set to:
+    /// input_required, approval_required, wake_given_up, failed, completed. [] for none. Name completed if the user wants to
+    /// hear when it is done.
+    notify: Option<Vec<String>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,6 +115,7 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
         idempotency_key: input.idempotency_key,
         max_attempts: input.max_attempts,
         callback_url: input.callback_url,
+        notify: input.notify,
         ..Submit::default()
     };
     let submitted = hub::submit(caller.hub, &submit).map_err(|rejected| refused(&rejected))?;

@@ -102,6 +102,7 @@ impl Fuzzed {
                     request.resumed = Some(wait);
                 }
                 Outcome::Upgrade(socket) => panic!("it opens a socket: {socket:?}"),
+                Outcome::Send(request) => panic!("it sends {request:?}"),
                 Outcome::Fetch(fetch) => {
                     assert!(fetch.url.starts_with("https://"), "it reads {fetch:?}");
                     request.fetched = Some(Fetched::Failed("nothing is there".to_owned()));

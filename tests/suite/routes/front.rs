@@ -7,7 +7,7 @@ use super::{header, problem};
 use crate::support::{OWNER_TOKEN, World, request};
 
 /// Every path with the methods that it takes.
-const ROUTES: [(&str, &[&str]); 20] = [
+const ROUTES: [(&str, &[&str]); 21] = [
     ("/healthz", &["GET", "HEAD"]),
     ("/.well-known/oauth-protected-resource", &["GET"]),
     ("/.well-known/oauth-protected-resource/mcp", &["GET"]),
@@ -27,6 +27,7 @@ const ROUTES: [(&str, &[&str]); 20] = [
     ("/api/tasks/t_000000000_0000000000000000", &["GET"]),
     ("/api/tasks/t_000000000_0000000000000000/approve", &["POST"]),
     ("/api/tasks/t_000000000_0000000000000000/deny", &["POST"]),
+    ("/api/notify/test", &["POST"]),
     ("/healthz/", &["GET", "HEAD"]),
 ];
 
@@ -109,6 +110,9 @@ fn only_what_is_the_same_twice_is_repeated() {
         ("POST", "/api/executors", json!({ "name": "bot" }), false),
         ("DELETE", "/api/executors/bot", Json::Null, false),
         ("POST", "/api/executors/bot/keys", Json::Null, false),
+        ("POST", "/api/notify/test", Json::Null, false),
+        ("GET", "/act/cancel.t_1.1.x", Json::Null, true),
+        ("POST", "/act/cancel.t_1.1.x", Json::Null, true),
         ("POST", "/executor/claim", json!({}), false),
         ("POST", "/executor/claim", Json::Null, false),
         ("POST", "/executor/claim", json!({ "request_id": null }), false),

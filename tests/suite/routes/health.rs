@@ -16,7 +16,9 @@ fn a_hub_that_answers_says_so_to_everyone() {
     let world = World::new();
     let response = world.send(&anonymous("GET", "/healthz"));
     let body: Json = serde_json::from_slice(&response.body).unwrap();
-    let right = json!({ "ok": true, "version": env!("CARGO_PKG_VERSION"), "schema": VERSION, "time": world.now() });
+    let version = env!("CARGO_PKG_VERSION");
+    let right =
+        json!({ "ok": true, "version": version, "schema": VERSION, "time": world.now(), "notifications": "off" });
     assert_eq!((response.status, body), (200, right));
     assert_eq!(world.send(&anonymous("HEAD", "/healthz")).status, 200);
 }
