@@ -93,7 +93,7 @@ fn a_question_that_was_answered_meanwhile_is_not_told() {
     world.answer(&second, "yes").unwrap();
     world.pass(60_001);
     assert_eq!(notices(&world.dispatch()), []);
-    assert_eq!(text(&world, "SELECT state FROM outbox WHERE state = 'due'").len(), 0);
+    assert_eq!(text(&world, "SELECT state FROM outbox WHERE state = 'due' AND body <> '{}'").len(), 0);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn what_was_delivered_keeps_no_link_that_acts() {
     let order = fail(&world, &key, "first").remove(0);
     assert!(order.row.body.contains("/act/retry."));
     world.delivered(&order, &Delivery::Accepted);
-    assert_eq!(text(&world, "SELECT id FROM outbox WHERE body <> ''").len(), 0);
+    assert_eq!(text(&world, "SELECT id FROM outbox WHERE body NOT IN ('', '{}')").len(), 0);
 }
 
 /// The notice is written with the change, or neither is.
