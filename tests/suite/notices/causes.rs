@@ -116,7 +116,7 @@ fn it_is_tried_again_with_the_same_id_and_body_and_what_follows_waits() {
         assert!(world.owed() <= 2, "one is tried, one collects");
     }
     world.delivered(&order, &Delivery::rejected("answered 500"));
-    let dead = world.run(|hub| hub::list_outbox(hub)).0.unwrap().1;
+    let dead = world.run(hub::list_outbox).0.unwrap().1;
     assert_eq!((dead.len(), dead[0].state, dead[0].last_status.as_deref()), (1, State::Dead, Some("answered 500")));
     // The others go out once the first is given up.
     world.pass(300_001);
