@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import { assertFits, DESK, openPage, PHONE, press as pressOnPage, startBrowser, violations } from "./harness/browser.mjs";
 import { startHub } from "./harness/hub.mjs";
 import { press, startNtfy } from "./harness/ntfy.mjs";
 import { pass } from "./harness/until.mjs";
@@ -238,6 +239,37 @@ describe("the buttons of notices", { concurrency: 4 }, () => {
     assert.equal(form.status, 403);
     assert.equal((await all.hub.test("GET", "requests")).count, before);
     assert.equal((await all.hub.mcp.tool("list_tasks", {})).tasks.length, 1);
+  });
+});
+
+describe("the page of a link", () => {
+  test("a person confirms on a phone, without scripts, and nothing that an executor wrote is markup", async (t) => {
+    const ntfy = await startNtfy(t);
+    const hub = await startHub(t, ntfy.vars());
+    const executor = await hub.executor("bot");
+    const id = await hub.submit({ executor: "bot", title: "<img src=x onerror=alert(1)> & a title without any spaces ".padEnd(200, "x") });
+    const task = await executor.claim();
+    await task.heartbeat({ question: "</p><script>alert(1)</script> Which?", state: "input-required" });
+    const [message] = await ntfy.untilMessages(1);
+    const { url } = message.actions[0];
+    const browser = await startBrowser(t);
+    for (const viewport of [PHONE, DESK]) {
+      const page = await openPage(browser, t, { viewport });
+      await page.goto(url);
+      await assertFits(page);
+      assert.deepEqual(await violations(page), []);
+      assert.deepEqual(page.complaints, []);
+      assert.ok((await page.textContent("main")).includes("<script>alert(1)</script> Which?"));
+    }
+    const page = await openPage(browser, t, { viewport: PHONE, javaScriptEnabled: false });
+    await page.goto(url);
+    await pressOnPage(page, "Cancel the task");
+    assert.match(await page.textContent("main"), /Done/);
+    assert.equal((await hub.task(id)).state, "canceled");
+    await page.goto(url);
+    assert.match(await page.textContent("main"), /nothing to do: the task is canceled/);
+    await page.goto(`${url}x`);
+    assert.match(await page.textContent("main"), /cannot be used/);
   });
 });
 
