@@ -42,6 +42,8 @@ const PURGE_EVERY_MS: i64 = 3_600_000;
 type Purge = fn(&hub::Hub<'_>) -> Result<(), DatabaseError>;
 
 const PURGES: [(&str, Purge); 2] = [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox)];
+/// Executors are looked at for silence this often, in milliseconds.
+const WATCH_EVERY_MS: i64 = 180_000;
 
 thread_local! {
     /// When a lost alarm was last mended. Outlives the object, which that may end.
@@ -68,6 +70,7 @@ pub struct Alarm {
     ringing_since: Cell<Option<i64>>,
     failures: Cell<u32>,
     purged_at: Cell<i64>,
+    watched_at: Cell<i64>,
     /// Where the purge goes on next time; empty: from the oldest.
     purged_to: RefCell<String>,
 }
@@ -79,6 +82,7 @@ impl Default for Alarm {
             ringing_since: Cell::default(),
             failures: Cell::default(),
             purged_at: Cell::default(),
+            watched_at: Cell::default(),
             purged_to: RefCell::default(),
         }
     }
@@ -232,6 +236,7 @@ async fn sweep_all(object: &Rc<Object>) -> Result<Option<i64>, SweepFailed> {
         }
         Delay::from(Duration::ZERO).await;
     }
+    watch_silence(object);
     dispatch_all(object).await?;
     let now = clock();
     if now - object.alarm.purged_at.get() >= PURGE_EVERY_MS {
@@ -247,6 +252,20 @@ async fn sweep_all(object: &Rc<Object>) -> Result<Option<i64>, SweepFailed> {
             Err(SweepFailed)
         }
         Err(Panicked) => Err(SweepFailed),
+    }
+}
+
+/// Looks now and then whether executors stay away while tasks wait. A failure is only logged: the next time will do.
+fn watch_silence(object: &Rc<Object>) {
+    let now = clock();
+    if now - object.alarm.watched_at.get() < WATCH_EVERY_MS {
+        return;
+    }
+    object.alarm.watched_at.set(now);
+    match object.run(now, hub::watch_silence) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => console_error!("looking for silent executors failed: {error}"),
+        Err(Panicked) => console_error!("looking for silent executors panicked"),
     }
 }
 
