@@ -11,6 +11,7 @@ import { parseArgs } from "node:util";
 
 import { measureMemory, measureSize, measureStart } from "./harness/footprint.mjs";
 import { root } from "./harness/hub.mjs";
+import { measureWakeLatency } from "./harness/latency.mjs";
 import { measureLoad } from "./harness/load.mjs";
 import { measureRows } from "./harness/measure.mjs";
 import { figures, print, targets } from "./harness/report.mjs";
@@ -21,6 +22,7 @@ const PLANS = {
     histories: [10, 10_000, 1_000_000],
     open: 100_000,
     leases: 10_000,
+    wakes: 500,
     steps: [
       { clients: 1, rounds: 8, calls: 40, tasks: 8 },
       { clients: 8, rounds: 12, calls: 20, tasks: 4 },
@@ -33,6 +35,7 @@ const PLANS = {
     left_out: "1,000,000 tasks of history",
     open: 100_000,
     leases: 10_000,
+    wakes: 150,
     steps: [
       { clients: 1, rounds: 3, calls: 6, tasks: 1 },
       { clients: 8, rounds: 6, calls: 6, tasks: 1 },
@@ -45,6 +48,7 @@ const PLANS = {
     left_out: "every measurement in earnest",
     open: 1_000,
     leases: 200,
+    wakes: 5,
     steps: [
       { clients: 1, rounds: 1, calls: 1, tasks: 1 },
       { clients: 8, rounds: 2, calls: 2, tasks: 1 },
@@ -73,6 +77,7 @@ const found = {
   rows: await step("rows", () => measureRows(plan.histories)),
   memory: await step("memory", () => measureMemory(plan.open)),
   sweep: await step("sweep", () => measureSweep(plan.leases)),
+  wake_latency: await step("wake latency", () => measureWakeLatency(plan.wakes)),
   load: await step("load", () => measureLoad(plan.steps, plan.load_seconds_max)),
 };
 const judged = targets(found);

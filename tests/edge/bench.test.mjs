@@ -41,6 +41,10 @@ test("the bench measures everything, judges it, and writes it down", async (t) =
   }
   assert.equal(found.throughput_ratio_c8, Math.min(...Object.values(found.throughput_ratios_c8)));
 
+  for (const how of [found.wake_latency_ms, found.wake_latency_ms.polling]) {
+    assert.ok(how.p50 > 0 && how.p99 >= how.p50, JSON.stringify(how));
+  }
+
   assert.equal(found.sweep.batches, 8);
   assert.ok(found.sweep.during.calls > 0 && found.sweep.during.longest_ms >= found.sweep.during.p50_ms);
   assert.ok(found.sweep_max_batch_ms > 0 && found.sweep_max_batch_ms <= found.sweep.during.longest_ms);

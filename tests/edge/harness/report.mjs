@@ -7,6 +7,7 @@ const RATIO_CLIENTS = 8;
 /** The calls that an ordinary task consists of. */
 const TASK_CALLS = ["submit", "claim", "heartbeat", "result"];
 const SWEEP_BATCH_MS_MAX = 100;
+const WAKE_MS_MAX = 1_000;
 const WASM_GZIPPED_MAX = 500_000;
 
 const byHistory = (rows, value) =>
@@ -23,7 +24,7 @@ function ratios(load) {
 }
 
 /** Every target with what was found. */
-export function targets({ rows, load, sweep, size }) {
+export function targets({ rows, load, sweep, size, wake_latency }) {
   const most = (what, found, limit, depends_on_time = false) =>
     ({ what, found, target: `at most ${limit}`, is_met: found <= limit, depends_on_time });
   const calls = Object.entries(ratios(load)).map(([call, found]) => ({
@@ -40,12 +41,13 @@ export function targets({ rows, load, sweep, size }) {
     most("rows read by it", worst(rows, emptyClaim("read")), EMPTY_CLAIM_READ_MAX),
     most("bytes of wasm, gzipped", size.gzipped, WASM_GZIPPED_MAX),
     ...calls,
+    most("ms from submit to claim by a listener, p99", wake_latency.p99, WAKE_MS_MAX, true),
     most("ms that a batch of the sweep holds the object", sweep.during.longest_undisturbed_ms, SWEEP_BATCH_MS_MAX, true),
   ];
 }
 
 /** What is written to the file. */
-export function figures({ plan, rows, load, sweep, size, start, memory }, judged) {
+export function figures({ plan, rows, load, sweep, size, start, memory, wake_latency }, judged) {
   const ratios_c8 = ratios(load);
   return {
     plan,
@@ -65,6 +67,8 @@ export function figures({ plan, rows, load, sweep, size, start, memory }, judged
     // From outside: the longest that a ping waited, without the time in line for a processor.
     sweep_max_batch_ms: sweep.during.longest_undisturbed_ms,
     sweep,
+    // From the submit to the claim, by an executor that listens, and by one that polls.
+    wake_latency_ms: wake_latency,
     memory,
     load,
     rows,
@@ -117,7 +121,7 @@ function printLoad({ clients, rounds, calls }) {
   }
 }
 
-function printRest({ size, start, memory, sweep }) {
+function printRest({ size, start, memory, sweep, wake_latency }) {
   const mb = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   console.log(`\nThe Worker: ${size.raw} bytes of wasm, ${size.gzipped} gzipped.`);
   console.log(`From starting workerd to the first answer: ${start.first_answer_ms} ms; compiling alone ${start.compile_ms} ms.`);
@@ -130,5 +134,10 @@ function printRest({ size, start, memory, sweep }) {
   console.log(
     `A sweep of ${sweep.leases.toLocaleString("en")} leases: ${sweep.total_ms} ms in ${sweep.batches} batches.\n` +
       `  A ping waited ${waited(sweep.during)} meanwhile,\n  and ${waited(sweep.quiet)} before.`,
+  );
+  const took = ({ p50, p99 }) => `p50 ${p50} ms, p99 ${p99} ms`;
+  console.log(
+    `From submit to claim, ${wake_latency.tasks} tasks on loopback: ${took(wake_latency)} by an executor that listens,\n` +
+      `  ${took(wake_latency.polling)} by one that polls with claims that wait.`,
   );
 }

@@ -59,6 +59,7 @@ export class Socket {
     /** The code and reason of the close frame; 1006 if the connection ended without one. */
     this.ended = null;
     this.bytes = head;
+    this.waiting = [];
     this.closed = new Promise((resolve) => (this.resolveClosed = resolve));
     connection.on("data", (data) => {
       this.bytes = Buffer.concat([this.bytes, data]);
@@ -82,6 +83,7 @@ export class Socket {
       if (kind === TEXT) {
         this.heard.push(parsed(payload.toString()));
         this.arrived.push(performance.now());
+        for (const resolve of this.waiting.splice(0)) resolve(this.heard.at(-1));
       } else if (kind === CLOSE) {
         const code = payload.length >= 2 ? payload.readUInt16BE(0) : 1005;
         this.end({ code, reason: payload.subarray(2).toString() });
@@ -94,6 +96,11 @@ export class Socket {
   end(how) {
     this.ended ??= how;
     this.resolveClosed(this.ended);
+  }
+
+  /** The next message from here on, without a look every few milliseconds. */
+  next() {
+    return new Promise((resolve) => this.waiting.push(resolve));
   }
 
   frame(kind, payload) {
