@@ -61,6 +61,7 @@ CALL_TIMEOUT_SECONDS, HEARTBEAT_TIMEOUT_SECONDS, LAST_CALL_TIMEOUT_SECONDS = 15,
 CLAIM_WAIT_SECONDS, POLL_SECONDS_MIN = 25, 1.0
 LISTEN_POLL_SECONDS = 240.0  # A relay that listens claims this often unasked: a net under lost wakes.
 PING_SECONDS = 50.0  # The hub forgets a socket that has not said ping for 150 seconds.
+LISTEN_START_SECONDS = 2.0  # How long the first claim waits for the socket.
 LISTEN_STABLE_SECONDS = 30.0  # A socket that lived so long ends a row of failures.
 BACKOFF_FIRST_SECONDS, BACKOFF_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX = 0.25, 30.0, 3600.0
 ONCE_PATIENCE_SECONDS = 60  # How long `once` tries to reach the hub: whoever woke the bot may wake it again.
@@ -770,6 +771,7 @@ class Relay:
             self.log(f"version {VERSION}, executor {hello.get('executor')} at {self.hub.url}, waiting for tasks, {self._how}")
             if self._listener:
                 self._listener.start()
+                self._listener.due.wait(LISTEN_START_SECONDS)  # So that the first claim need not be held by the hub.
             while not self.stopping.is_set() and self._step():
                 pass
         except HubError as error:
