@@ -67,6 +67,7 @@ faults! {
     MessageClaimTooShort: "a message can be claimed while it is still being sent",
     AcceptedSentAgain: "a message that was accepted stays in the outbox",
     GivenUpEarly: "a message is given up one try too early",
+    StormMiscounted: "what is collected of one cause is not counted",
     CallbackForgotten: "a task that ends owes no callback",
     EventNumberReused: "the purge deletes the newest event, so that its number is used again",
     PurgeTakesOpen: "the purge deletes open tasks",

@@ -208,6 +208,12 @@ impl Auditor {
         let task = self.tasks.get_mut(id).expect("a task that ends is known");
         if task.standing.is_over() && self.open.remove(id) {
             task.completed_at = Some(now);
+            // What the owner denied, the owner knows.
+            if let Standing::Failed(code) = task.standing
+                && code != "denied"
+            {
+                self.messages.owe_notice(format!("failed/{}/{code}", task.address));
+            }
             if task.callback {
                 self.messages.owe_callback(id);
             }

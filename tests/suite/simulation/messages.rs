@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use taskhub::hub::{Delivery, Order};
 use taskhub::store::database::{Database as _, Value};
+use taskhub::store::outbox::Kind;
 
 use crate::support::NativeDatabase;
 
@@ -11,6 +12,7 @@ use crate::support::NativeDatabase;
 const TRIES_MAX: u32 = 8;
 /// How long whoever sends has to begin and to record, beyond the time-out of the request.
 const GRACE_MS: i64 = 5_000;
+const COLLECTED: &str = "SELECT subject, count FROM outbox WHERE kind = 'notice' AND attempts = 0";
 const STANDING: &str = "SELECT state FROM outbox WHERE id = ?1";
 
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,9 @@ struct Message {
 #[derive(Default)]
 pub struct Messages {
     sent: BTreeMap<String, Message>,
+    /// What happened of which the owner is to be told, by cause, and how much of it was.
+    happened: BTreeMap<String, u32>,
+    told: BTreeMap<String, u32>,
     /// Callbacks of tasks that are over and whose submitter wants to be told.
     owed: BTreeSet<String>,
 }
@@ -36,9 +41,17 @@ impl Messages {
         self.owed.insert(format!("end_{task}"));
     }
 
+    /// Something happened of which the owner is to be told.
+    pub fn owe_notice(&mut self, cause: String) {
+        *self.happened.entry(cause).or_default() += 1;
+    }
+
     /// A message goes out.
     pub fn goes_out(&mut self, order: &Order, now: i64) {
         let (id, row) = (&order.row.id, &order.row);
+        if row.kind == Kind::Notice && !self.sent.contains_key(id) {
+            *self.told.entry(row.subject.clone()).or_default() += row.count;
+        }
         let message =
             self.sent.entry(id.clone()).or_insert_with(|| Message { body: row.body.clone(), ..Message::default() });
         assert_eq!(message.body, order.request.body, "{id} changed between two tries");
@@ -80,6 +93,16 @@ impl Messages {
                 None => assert!(sent.accepted, "{id} is owed to the outside and was lost"),
             }
         }
+    }
+
+    /// What is told of a cause, and what is yet to be told, is as much as happened.
+    pub fn check_notices(&self, db: &NativeDatabase) {
+        let mut told = self.told.clone();
+        for row in db.rows(COLLECTED) {
+            let [Value::Text(cause), Value::Integer(count)] = row.as_slice() else { panic!("not collected: {row:?}") };
+            *told.entry(cause.clone()).or_default() += *count as u32;
+        }
+        assert_eq!(told, self.happened, "the owner is told (left) of another number than happened (right)");
     }
 
     /// What was given up long ago may be forgotten.

@@ -66,6 +66,7 @@ fn nothing_is_lost_doubled_or_left_hanging() {
             total.repeated,
             total.wakes,
             total.callbacks,
+            total.notices,
             total.answers,
             total.judged,
             total.failures,

@@ -53,6 +53,7 @@ const INVARIANTS: &[(&str, &str)] = &[
     ("given up before its bound", "every message owed is accepted, or given up at its bound"),
     ("owed to the outside and was lost", "every message owed is accepted, or given up at its bound"),
     ("was sent and is not owed", "nothing is sent that nobody owes"),
+    ("of another number than happened", "what is collected of one cause tells the right number"),
     ("event numbers", "event numbers only rise"),
     ("overdue for", "what is due is swept soon"),
     ("the model says", "a task stands where what was acknowledged puts it"),

@@ -101,6 +101,7 @@ pub struct Tally {
     pub repeated: u64,
     pub wakes: u64,
     pub callbacks: u64,
+    pub notices: u64,
     pub answers: u64,
     pub judged: u64,
     pub failures: u64,
@@ -120,6 +121,7 @@ impl Tally {
         self.repeated += other.repeated;
         self.wakes += other.wakes;
         self.callbacks += other.callbacks;
+        self.notices += other.notices;
         self.answers += other.answers;
         self.judged += other.judged;
         self.failures += other.failures;
@@ -154,7 +156,13 @@ pub struct Workload {
 
 impl Workload {
     pub fn new(seed: u64, trace: Trace) -> Self {
-        let settings = settings(&[("RETENTION_DAYS", "1"), ("INPUT_TIMEOUT_SECONDS", "3600")]);
+        let settings = settings(&[
+            ("RETENTION_DAYS", "1"),
+            ("INPUT_TIMEOUT_SECONDS", "3600"),
+            ("NTFY_URL", "https://ntfy.example"),
+            ("NTFY_TOPIC", "a-topic"),
+            ("NTFY_EVENTS", "failed"),
+        ]);
         let db = NativeDatabase::in_memory();
         migrate(&db).expect("a fresh database migrates");
         let mut world = Self {
@@ -224,6 +232,7 @@ impl Workload {
             if step % AUDIT_EVERY == 0 || step == steps {
                 self.auditor.check_all(&self.db);
                 self.auditor.messages.check(&self.db);
+                self.auditor.messages.check_notices(&self.db);
                 self.auditor.messages.forget_told();
             }
         }
@@ -359,7 +368,7 @@ impl Workload {
             match order.row.kind {
                 Kind::Wake => self.tally.wakes += 1,
                 Kind::Callback => self.tally.callbacks += 1,
-                Kind::Notice => panic!("nobody asked for a notice"),
+                Kind::Notice => self.tally.notices += 1,
             }
         }
         self.in_flight.append(&mut effects.outbox.clone());
