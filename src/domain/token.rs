@@ -87,7 +87,7 @@ pub enum AccessRefused {
 /// The handle of an access token for this audience at `now` (milliseconds).
 pub fn read_access(secret: &str, audience: &str, text: &str, now: i64) -> Result<Handle, AccessRefused> {
     let read = || {
-        let mut parts = text.strip_prefix("tha_")?.splitn(3, '.');
+        let mut parts = text.strip_prefix("tha_")?.split('.');
         let handle = Handle::parse(parts.next()?)?;
         let expires_at: i64 = parts.next()?.parse().ok()?;
         equal(text, &access(secret, audience, &handle, expires_at)).then_some((handle, expires_at))
@@ -98,7 +98,7 @@ pub fn read_access(secret: &str, audience: &str, text: &str, now: i64) -> Result
 
 /// When an access token that was found valid ends, in milliseconds.
 pub fn access_ends_at(text: &str) -> Option<i64> {
-    let seconds: i64 = text.strip_prefix("tha_")?.splitn(3, '.').nth(1)?.parse().ok()?;
+    let seconds: i64 = text.strip_prefix("tha_")?.split('.').nth(1)?.parse().ok()?;
     Some(seconds.saturating_mul(1000))
 }
 
