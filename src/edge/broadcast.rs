@@ -6,7 +6,8 @@
 
 use std::rc::Rc;
 
-use worker::{State, WebSocket, console_error};
+use wasm_bindgen::JsValue;
+use worker::{State, WebSocket, console_error, web_sys};
 
 use super::listening::Listening;
 use super::object::Object;
@@ -61,7 +62,7 @@ impl Broadcast {
     }
 
     /// Opens a socket, in the turn in which that was decided. The response hands its other end to the client.
-    pub fn open(&self, object: &Rc<Object>, socket: &Socket) -> worker::Result<worker::Response> {
+    pub fn open(&self, object: &Rc<Object>, socket: &Socket) -> JsValue {
         let opened = match socket {
             Socket::Listen { executor, addresses, is_ready } => self.listening.open(executor, addresses, *is_ready),
             Socket::Events { after, newest, grant, until } => {
@@ -72,11 +73,11 @@ impl Broadcast {
             }
         };
         match opened {
-            Ok(response) => Ok(response),
-            Err(Ok(refusal)) => convert::response(refusal),
+            Ok(response) => web_sys::Response::from(response).into(),
+            Err(Ok(refusal)) => convert::response(&refusal),
             Err(Err(error)) => {
                 console_error!("a socket cannot be opened: {error}");
-                convert::response(problems::internal())
+                convert::response(&problems::internal())
             }
         }
     }

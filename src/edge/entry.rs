@@ -3,23 +3,22 @@
 //! What can be refused without the object is refused here, so that junk costs nothing. Everything else goes to the one
 //! object, with a time limit, and a second time only where repeating is safe.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use js_sys::futures::JsFuture;
-use wasm_bindgen::JsCast as _;
-use worker::{Context, Env, ScheduleContext, ScheduledEvent, Stub, console_error, event, web_sys};
+use js_sys::futures::{JsFuture, future_to_promise};
+use js_sys::{ArrayBuffer, Promise, Uint8Array};
+use wasm_bindgen::prelude::*;
+use worker::{Env, ScheduleContext, ScheduledEvent, console_error, event, web_sys};
 
-use super::convert::{self, BodyRejected};
-use super::{Panicked, clock, config, glue, guarded, problems, within};
-use crate::domain::limits::{CLAIM_WAIT_SECONDS_MAX, TASK_WAIT_SECONDS_MAX};
+use super::glue::Trouble;
+use super::{Panicked, clock, config, convert, glue, guarded, guarded_now, problems, within};
+use crate::domain::limits::{CLAIM_WAIT_SECONDS_MAX, REQUEST_BODY_BYTES_MAX, TASK_WAIT_SECONDS_MAX};
 use crate::domain::settings::Settings;
 use crate::http::message::{Request, Response};
 use crate::http::route::{ExecutorCall, Route};
 use crate::http::{cors, front};
 
-/// The Durable Object namespace, and the one instance in it.
-const BINDING: &str = "HUB";
-const INSTANCE: &str = "hub";
 /// Where the scheduled event knocks. The front lets no request from outside through to it.
 pub const SWEEP_PATH: &str = "/__internal/sweep";
 
@@ -30,52 +29,56 @@ const WAIT_GRACE_SECONDS: u32 = 5;
 /// The pause before a call is repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(100);
 
-#[event(fetch)]
-async fn fetch(request: web_sys::Request, env: Env, _context: Context) -> worker::Result<web_sys::Response> {
-    match guarded(front_door(request, env)).await {
-        Ok(response) => response,
-        Err(Panicked) => own(problems::internal()),
-    }
+thread_local! {
+    static TROUBLE: Closure<Trouble> = Closure::new(in_trouble);
+}
+
+/// A request from outside. Not the bindings' `#[event(fetch)]`: its futures, and those of the object, took longer than all
+/// that is done in them. A request that goes well enters Rust once, and the runtime's own promise is returned.
+#[wasm_bindgen]
+pub fn fetch(web_request: web_sys::Request, env: Env, _context: JsValue) -> Promise {
+    guarded_now(|| front_door(&web_request, &env)).unwrap_or_else(|Panicked| own(&problems::internal()))
 }
 
 /// An answer of the front itself.
-fn own(response: Response) -> worker::Result<web_sys::Response> {
-    Ok(convert::response(response)?.into())
+fn own(response: &Response) -> Promise {
+    Promise::resolve(&convert::response(response))
 }
 
 #[event(scheduled)]
 async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) {
-    let sweep = async { object(&env)?.fetch_with_str(&format!("http://{INSTANCE}{SWEEP_PATH}")).await };
+    let sweep = async {
+        let response = JsFuture::from(glue::knock(&env, &format!("http://hub{SWEEP_PATH}"))?).await?;
+        response.dyn_into::<web_sys::Response>().map(|response| response.status())
+    };
     match guarded(within(Duration::from_secs(OBJECT_SECONDS_MAX.into()), sweep)).await {
-        Ok(Some(Ok(response))) if response.status_code() < 400 => {}
-        Ok(Some(Ok(response))) => console_error!("the scheduled sweep was answered {}", response.status_code()),
-        Ok(Some(Err(error))) => console_error!("the scheduled sweep failed: {error}"),
+        Ok(Some(Ok(..400))) => {}
+        Ok(Some(Ok(status))) => console_error!("the scheduled sweep was answered {status}"),
+        Ok(Some(Err(error))) => console_error!("the scheduled sweep failed: {}", worker::Error::from(error)),
         Ok(None) => console_error!("the scheduled sweep did not end in time"),
         Err(Panicked) => console_error!("the scheduled sweep panicked"),
     }
 }
 
-async fn front_door(web_request: web_sys::Request, env: Env) -> worker::Result<web_sys::Response> {
-    let mut request = convert::head(&web_request);
-    let refusal = match config::settings(&env) {
+fn front_door(web_request: &web_sys::Request, env: &Env) -> Promise {
+    let request = convert::head(web_request);
+    let refusal = match config::settings(env) {
         Err(errors) => Some(problems::misconfigured(&errors)),
         Ok(settings) => refuse(&request, &settings),
     };
-    let refusal = match refusal {
-        Some(refusal) => Some(refusal),
-        None => match convert::body(&web_request, &request).await {
-            Ok(body) => {
-                request.body = body;
-                None
-            }
-            Err(BodyRejected::TooLarge) => Some(problems::too_large()),
-            Err(BodyRejected::Broken) => Some(problems::broken_body()),
-        },
-    };
-    match refusal {
-        Some(refusal) => own(cors::decorate(&request, refusal)),
-        None => ask_object(&env, &request, &web_request).await,
+    if let Some(refusal) = refusal {
+        return own(&cors::decorate(&request, refusal));
     }
+    // One without a length, or with one that does not count, is read in parts.
+    let length = request.header("content-length").and_then(|text| text.parse::<usize>().ok());
+    let length = length.filter(|_| request.header("transfer-encoding").is_none());
+    if length.is_some_and(|length| length > REQUEST_BODY_BYTES_MAX) {
+        return own(&cors::decorate(&request, problems::too_large()));
+    }
+    let deadline = clock() + i64::from(seconds_max(&request)) * 1000;
+    TROUBLE.with(|trouble| {
+        glue::forward(env, web_request, length.is_some(), REQUEST_BODY_BYTES_MAX as u32, deadline as f64, trouble)
+    })
 }
 
 /// The answer to a request that the object need not see. Its own paths are not reached from outside: they have no route.
@@ -94,38 +97,66 @@ fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
     front::refuse(request, settings, now)
 }
 
-/// Lets the object answer.
-async fn ask_object(env: &Env, request: &Request, web_request: &web_sys::Request) -> worker::Result<web_sys::Response> {
-    let deadline = clock() + i64::from(seconds_max(request)) * 1000;
-    let mut tries_left = if front::is_repeatable(request) { 2 } else { 1 };
-    let mut refusal = problems::unavailable();
-    while tries_left > 0 {
-        tries_left -= 1;
-        let left = Duration::from_millis(u64::try_from(deadline - clock()).unwrap_or_default());
-        match within(left, ask(env, request, web_request)).await {
-            Some(Ok(response)) => return Ok(response),
-            Some(Err(error)) => {
-                console_error!("the object failed: {error}");
-                refusal = problems::object_failed(&error.to_string());
+/// Answers a request for which the object has no response (`glue::forward`), with the promise of a response.
+fn in_trouble(
+    env: Env,
+    web_request: web_sys::Request,
+    body: Option<ArrayBuffer>,
+    deadline: f64,
+    kind: String,
+    words: String,
+) -> JsValue {
+    let answer = async move {
+        let mut request = convert::head(&web_request);
+        let refusal = match (kind.as_str(), body) {
+            ("too large", _) => problems::too_large(),
+            ("late", _) => late(&request),
+            ("failed", Some(body)) => {
+                console_error!("the object failed: {words}");
+                request.body = Uint8Array::new(&body).to_vec();
+                match ask_again(&env, &request, &web_request, &body, deadline, &words).await {
+                    Ok(response) => return response,
+                    Err(refusal) => refusal,
+                }
             }
-            None => {
-                console_error!("the object did not answer {} {} in time", request.method, request.path);
-                refusal = problems::unavailable();
-                break;
-            }
-        }
-        worker::Delay::from(REPEAT_AFTER).await;
-    }
-    own(cors::decorate(request, refusal))
+            _ => problems::broken_body(),
+        };
+        convert::response(&cors::decorate(&request, refusal))
+    };
+    let guarded_answer =
+        async { Ok(guarded(answer).await.unwrap_or_else(|Panicked| convert::response(&problems::internal()))) };
+    future_to_promise(AssertUnwindSafe(guarded_answer)).into()
 }
 
-/// Asks the object once. The headers are the runtime's own copy.
-async fn ask(env: &Env, request: &Request, web_request: &web_sys::Request) -> worker::Result<web_sys::Response> {
-    let may_have_body = !matches!(request.method.as_str(), "GET" | "HEAD");
-    let body = if may_have_body { request.body.as_slice() } else { &[] };
-    let promise = glue::ask(env, BINDING, INSTANCE, web_request, body)?;
-    let response = JsFuture::from(promise).await?;
-    response.dyn_into().map_err(|_| worker::Error::RustError("the object sent no response".to_owned()))
+fn late(request: &Request) -> Response {
+    console_error!("the object did not answer {} {} in time", request.method, request.path);
+    problems::unavailable()
+}
+
+/// Asks the object a second time, if that is safe.
+async fn ask_again(
+    env: &Env,
+    request: &Request,
+    web_request: &web_sys::Request,
+    body: &ArrayBuffer,
+    deadline: f64,
+    words: &str,
+) -> Result<JsValue, Response> {
+    if !front::is_repeatable(request) {
+        return Err(problems::object_failed(words));
+    }
+    worker::Delay::from(REPEAT_AFTER).await;
+    let again = async { JsFuture::from(glue::ask(env, web_request, body)?).await };
+    let left = Duration::from_millis((deadline as i64 - clock()).try_into().unwrap_or_default());
+    match within(left, again).await {
+        Some(Ok(response)) => Ok(response),
+        Some(Err(error)) => {
+            let error = worker::Error::from(error);
+            console_error!("the object failed again: {error}");
+            Err(problems::object_failed(&error.to_string()))
+        }
+        None => Err(late(request)),
+    }
 }
 
 /// How long the object may take for this request, in seconds.
@@ -135,9 +166,4 @@ fn seconds_max(request: &Request) -> u32 {
         Ok(Route::Mcp) => TASK_WAIT_SECONDS_MAX + WAIT_GRACE_SECONDS,
         _ => OBJECT_SECONDS_MAX,
     }
-}
-
-/// A fresh stub: one that has seen the object fail stays broken.
-fn object(env: &Env) -> worker::Result<Stub> {
-    env.durable_object(BINDING)?.get_by_name(INSTANCE)
 }

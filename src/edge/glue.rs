@@ -5,25 +5,47 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use wasm_bindgen::prelude::*;
-use worker::js_sys::{JsString, Promise};
-use worker::web_sys;
+use worker::js_sys::{ArrayBuffer, JsString, Promise};
+use worker::{Env, web_sys};
 
 use crate::store::database::{INTEGER_MAX, Value};
+
+/// Answers a request for which the object has no response: its body, the deadline, the kind of trouble, and the runtime's
+/// words for it.
+pub type Trouble = dyn Fn(Env, web_sys::Request, Option<ArrayBuffer>, f64, String, String) -> JsValue;
+
+/// Answers a request in the object, with a response or the promise of one: its head and its body.
+pub type Answer = dyn Fn(web_sys::Request, String, Option<Vec<u8>>) -> JsValue;
 
 #[wasm_bindgen(module = "/src/edge/glue.js")]
 extern "C" {
     /// Method, address, then name and value of every header: one a line.
     pub fn head(request: &web_sys::Request) -> String;
 
+    /// Sends a request of the hub's own to the object; the promise is of its response.
+    #[wasm_bindgen(catch)]
+    pub fn knock(env: &JsValue, url: &str) -> Result<Promise, JsValue>;
+
     /// Asks the object; the promise is of its response.
     #[wasm_bindgen(catch)]
-    pub fn ask(
+    pub fn ask(env: &JsValue, request: &web_sys::Request, body: &ArrayBuffer) -> Result<Promise, JsValue>;
+
+    /// Reads a request and asks the object once; what goes wrong is for `trouble` to answer. Never rejects by itself.
+    pub fn forward(
         env: &JsValue,
-        binding: &str,
-        instance: &str,
         request: &web_sys::Request,
-        body: &[u8],
-    ) -> Result<Promise, JsValue>;
+        has_length: bool,
+        bytes_max: u32,
+        deadline: f64,
+        trouble: &Closure<Trouble>,
+    ) -> Promise;
+
+    /// Reads a request that reached the object and lets `answer` answer it.
+    pub fn serve(request: &web_sys::Request, answer: &Closure<Answer>) -> Promise;
+
+    /// A response, with name and value of every header one a line.
+    #[wasm_bindgen(catch)]
+    pub fn respond(status: u16, headers: &str, body: &[u8]) -> Result<web_sys::Response, JsValue>;
 
     /// Runs a statement; parameters and answer are JSON.
     #[wasm_bindgen(catch)]

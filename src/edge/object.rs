@@ -8,14 +8,19 @@ use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-use worker::{DurableObject, Env, Socket, State, WebSocket, WebSocketIncomingMessage, console_error, durable_object};
+use js_sys::Promise;
+use js_sys::futures::{JsFuture, future_to_promise};
+use wasm_bindgen::prelude::*;
+use worker::worker_sys::DurableObjectState;
+use worker::{Env, State, WebSocket, console_error, web_sys};
 
 use super::alarm::{self, Alarm};
 use super::broadcast::{Broadcast, Published};
 use super::database::ObjectDatabase;
 use super::dispatch::{self, Dispatcher};
+use super::glue::Answer;
 use super::outbound;
-use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, guarded, guarded_now, problems};
+use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, glue, guarded, guarded_now, problems};
 use crate::domain::settings::{SettingError, Settings};
 use crate::http::message::{Fetched, Outcome, Request, Response};
 use crate::http::route::{Access, Route};
@@ -44,74 +49,71 @@ struct Unusable {
 
 /// The class that the runtime instantiates. What it holds is safe to unwind through, because a command that panics is
 /// rolled back and the rest is cells that are never left half written.
-#[durable_object]
+#[wasm_bindgen]
 pub struct TaskHub {
     object: AssertUnwindSafe<Result<Rc<Object>, Rc<[SettingError]>>>,
+    answer: AssertUnwindSafe<Closure<Answer>>,
 }
 
-impl DurableObject for TaskHub {
-    fn new(state: State, env: Env) -> Self {
-        Self { object: AssertUnwindSafe(config::settings(&env).map(|settings| Rc::new(Object::new(state, settings)))) }
-    }
-
-    async fn fetch(&self, request: worker::Request) -> worker::Result<worker::Response> {
-        let object = match &*self.object {
-            Ok(object) => Rc::clone(object),
-            Err(errors) => return convert::response(problems::misconfigured(errors)),
+#[wasm_bindgen]
+impl TaskHub {
+    /// Called by the runtime when the object is needed.
+    #[wasm_bindgen(constructor)]
+    pub fn new(state: DurableObjectState, env: Env) -> Self {
+        let settings = config::settings(&env);
+        let object = settings.map(|settings| Rc::new(Object::new(State::from(state), settings)));
+        let answerer = AssertUnwindSafe(object.clone());
+        let answer = move |web_request: web_sys::Request, head: String, body: Option<Vec<u8>>| {
+            let answerer: &AssertUnwindSafe<_> = &answerer;
+            match &**answerer {
+                Ok(object) => guarded_now(|| object.answer(web_request, &head, body))
+                    .unwrap_or_else(|Panicked| convert::response(&problems::internal())),
+                Err(errors) => convert::response(&problems::misconfigured(errors)),
+            }
         };
-        match guarded(object.answer(request)).await {
-            Ok(Answered::Plain(response)) => convert::response(response),
-            Ok(Answered::Upgraded(response)) => Ok(response),
-            Err(Panicked) => convert::response(problems::internal()),
-        }
+        Self { object: AssertUnwindSafe(object), answer: AssertUnwindSafe(Closure::new(answer)) }
     }
 
-    async fn alarm(&self) -> worker::Result<worker::Response> {
-        match &*self.object {
-            Ok(object) => alarm::ring(object).await?,
-            Err(_) => console_error!("the alarm rang, but the settings are wrong: see /healthz"),
-        }
-        worker::Response::empty()
+    /// Called by the runtime with every request.
+    pub fn fetch(&self, web_request: &web_sys::Request) -> Promise {
+        glue::serve(web_request, &self.answer)
     }
 
-    async fn websocket_message(&self, socket: WebSocket, _message: WebSocketIncomingMessage) -> worker::Result<()> {
+    /// Called by the runtime when the alarm rings.
+    pub fn alarm(&self) -> Promise {
+        let object = self.object.0.clone();
+        let ringing = async move {
+            match object {
+                Ok(object) => alarm::ring(&object).await.map_err(JsValue::from)?,
+                Err(_) => console_error!("the alarm rang, but the settings are wrong: see /healthz"),
+            }
+            Ok(JsValue::UNDEFINED)
+        };
+        future_to_promise(AssertUnwindSafe(ringing))
+    }
+
+    /// Called by the runtime with every message of a socket.
+    #[wasm_bindgen(js_name = webSocketMessage)]
+    pub fn websocket_message(&self, socket: web_sys::WebSocket, _message: JsValue) {
         if let Ok(object) = &*self.object
-            && guarded_now(|| object.broadcast.hear(&socket)).is_err()
+            && guarded_now(|| object.broadcast.hear(&WebSocket::from(socket))).is_err()
         {
             console_error!("answering a message of a socket panicked");
         }
-        Ok(())
     }
 
-    async fn websocket_close(&self, socket: WebSocket, _code: usize, _: String, was_clean: bool) -> worker::Result<()> {
-        // Who is gone is noticed when it is to be told something. The runtime leaves it to us to answer a close frame.
+    /// Called by the runtime when the other side closes a socket. Who is gone is noticed when it is to be told something; but
+    /// the runtime leaves it to us to answer a close frame.
+    #[wasm_bindgen(js_name = webSocketClose)]
+    pub fn websocket_close(&self, socket: web_sys::WebSocket, _code: u16, _reason: JsValue, was_clean: bool) {
         if was_clean {
-            let _ = socket.close(Some(NORMAL_CLOSE), Some(""));
+            let _ = WebSocket::from(socket).close(Some(NORMAL_CLOSE), Some(""));
         }
-        Ok(())
     }
 
-    async fn websocket_error(&self, _: WebSocket, _error: worker::Error) -> worker::Result<()> {
-        Ok(())
-    }
-
-    async fn connect(&self, _: Socket) -> worker::Result<()> {
-        Err(worker::Error::RustError("the hub takes requests only".to_owned()))
-    }
-}
-
-/// What came of a request.
-enum Answered {
-    /// A response.
-    Plain(Response),
-    /// The runtime's response that hands over a socket, or the refusal of that.
-    Upgraded(worker::Response),
-}
-
-impl From<Response> for Answered {
-    fn from(response: Response) -> Self {
-        Self::Plain(response)
-    }
+    /// Called by the runtime when a socket breaks, which is noticed when it is to be told something.
+    #[wasm_bindgen(js_name = webSocketError)]
+    pub fn websocket_error(&self, _socket: web_sys::WebSocket, _error: JsValue) {}
 }
 
 /// Everything that lives as long as the object does in memory.
@@ -150,6 +152,11 @@ impl Object {
         }
     }
 
+    /// Whether the database is known to be usable.
+    fn is_open(&self) -> bool {
+        matches!(&*self.opened.borrow(), Some(Ok(())))
+    }
+
     /// Brings the database to the present schema and finds out about the alarm, once. A failure is answered for a while
     /// before the next try.
     pub async fn open(&self) -> Result<(), String> {
@@ -173,80 +180,102 @@ impl Object {
         result
     }
 
-    /// Answers a request, waiting if its handler wants to.
-    async fn answer(self: Rc<Self>, mut web_request: worker::Request) -> Answered {
-        if let Err(reason) = self.open().await {
-            return problems::cannot_open(&reason).into();
-        }
-        let mut request = convert::head(web_request.inner());
+    /// Answers a request: at once if its handler replies in its first turn, otherwise by a promise.
+    fn answer(self: &Rc<Self>, web_request: web_sys::Request, head: &str, body: Option<Vec<u8>>) -> JsValue {
+        let mut request = convert::parse_head(head);
+        let Some(body) = body else { return convert::response(&problems::broken_body()) };
+        request.body = body;
         #[cfg(feature = "test-hooks")]
         super::test_routes::follow_script(&request);
-        let Ok(body) = web_request.bytes().await else { return problems::broken_body().into() };
-        request.body = body;
-        if request.path == entry::SWEEP_PATH {
-            alarm::sweep_now(&self).await;
-            return Response::empty(204).into();
+        if !self.is_open() || !is_ordinary(&request) {
+            return later(Rc::clone(self).answer_special(web_request, request));
         }
-        #[cfg(feature = "test-hooks")]
-        if let Some(response) = super::test_routes::answer(&self, &request).await {
-            return response.into();
-        }
-        let signal = web_request.inner().signal();
-        self.handle(request, || signal.aborted()).await
+        self.handle(web_request, request)
     }
 
-    /// Calls the handler until it replies, reading the document that it asks for. A client that is gone is not served any
-    /// more: it would claim a task and never learn of it.
-    async fn handle(self: &Rc<Self>, mut request: Request, is_gone: impl Fn() -> bool) -> Answered {
+    /// Answers the first requests after a start, and those that are no calls of the hub.
+    async fn answer_special(self: Rc<Self>, web_request: web_sys::Request, request: Request) -> JsValue {
+        if let Err(reason) = self.open().await {
+            return convert::response(&problems::cannot_open(&reason));
+        }
+        if request.path == entry::SWEEP_PATH {
+            alarm::sweep_now(&self).await;
+            return convert::response(&Response::empty(204));
+        }
+        #[cfg(feature = "test-hooks")]
+        if super::test_routes::is_test_route(&request) {
+            return convert::response(&super::test_routes::answer(&self, &request).await);
+        }
+        let answer = self.handle(web_request, request);
+        JsFuture::from(Promise::resolve(&answer)).await.unwrap_or(answer)
+    }
+
+    /// Lets the handler reply, now or by a promise.
+    fn handle(self: &Rc<Self>, web_request: web_sys::Request, request: Request) -> JsValue {
+        #[cfg(feature = "test-hooks")]
+        super::test_routes::count();
         let mut spent = RowsUsed::default();
+        match self.turn(&request, &mut spent) {
+            Outcome::Reply(response) => convert::response(&with_rows(response, spent)),
+            Outcome::Upgrade(socket) => self.broadcast.open(self, &socket),
+            outcome => later(Rc::clone(self).go_on(web_request, request, outcome, spent)),
+        }
+    }
+
+    /// One turn of the handler.
+    fn turn(self: &Rc<Self>, request: &Request, spent: &mut RowsUsed) -> Outcome {
+        let before = self.database.rows_used();
+        let outcome = self.run_at(&request.origin, clock(), |hub| {
+            #[cfg(feature = "test-hooks")]
+            super::test_routes::arm(request);
+            router::handle(hub, request)
+        });
+        let after = self.database.rows_used();
+        spent.read += after.read - before.read;
+        spent.written += after.written - before.written;
+        let outcome = outcome.unwrap_or_else(|Panicked| Outcome::Reply(problems::internal()));
+        match &outcome {
+            Outcome::Reply(response) => self.learn_origin(request, response.status),
+            Outcome::Upgrade(_) => self.learn_origin(request, SWITCHING),
+            Outcome::Wait(_) | Outcome::Fetch(_) => {}
+        }
+        outcome
+    }
+
+    /// Calls the handler again until it replies, after it has waited or read the document that it asked for. A client that
+    /// is gone is not served any more: it would claim a task and never learn of it.
+    async fn go_on(
+        self: Rc<Self>,
+        web_request: web_sys::Request,
+        mut request: Request,
+        mut outcome: Outcome,
+        mut spent: RowsUsed,
+    ) -> JsValue {
+        let signal = web_request.signal();
         for _ in 0..RESUMES_MAX {
-            let before = self.database.rows_used();
-            let outcome = self.run_at(&request.origin, clock(), |hub| {
-                #[cfg(feature = "test-hooks")]
-                super::test_routes::arm(&request);
-                router::handle(hub, &request)
-            });
-            let after = self.database.rows_used();
-            spent.read += after.read - before.read;
-            spent.written += after.written - before.written;
-            let mut wait = match outcome {
-                Ok(Outcome::Reply(response)) => {
-                    self.learn_origin(&request, response.status);
-                    return with_rows(response, spent).into();
+            match outcome {
+                Outcome::Reply(response) => return convert::response(&with_rows(response, spent)),
+                Outcome::Upgrade(socket) => return self.broadcast.open(&self, &socket),
+                Outcome::Wait(mut wait) => {
+                    if !self.broadcast.waiting.wait(&wait).await {
+                        wait.until = wait.until.min(clock());
+                    }
+                    if signal.aborted() {
+                        return convert::response(&Response::empty(CLIENT_GONE));
+                    }
+                    request.resumed = Some(wait);
                 }
-                Ok(Outcome::Upgrade(socket)) => {
-                    self.learn_origin(&request, SWITCHING);
-                    return match self.broadcast.open(self, &socket) {
-                        Ok(response) => Answered::Upgraded(response),
-                        Err(error) => {
-                            console_error!("no response for a socket: {error}");
-                            problems::internal().into()
-                        }
-                    };
-                }
-                Ok(Outcome::Wait(wait)) => wait,
-                Ok(Outcome::Fetch(fetch)) => {
+                Outcome::Fetch(fetch) => {
                     let fetched = guarded(outbound::fetch(&fetch)).await;
                     request.fetched =
                         Some(fetched.unwrap_or_else(|Panicked| Fetched::Failed("reading it failed".to_owned())));
-                    continue;
                 }
-                Ok(Outcome::Send(wanted)) => {
-                    request.sent = Some(outbound::send_and_tell(&wanted).await);
-                    continue;
-                }
-                Err(Panicked) => return problems::internal().into(),
-            };
-            if !self.broadcast.waiting.wait(&wait).await {
-                wait.until = wait.until.min(clock());
+                Ok(Outcome::Send(wanted)) => request.sent = Some(outbound::send_and_tell(&wanted).await),
             }
-            if is_gone() {
-                return Response::empty(CLIENT_GONE).into();
-            }
-            request.resumed = Some(wait);
+            outcome = self.turn(&request, &mut spent);
         }
         console_error!("{} {} was resumed too often", request.method, request.path);
-        problems::internal().into()
+        convert::response(&problems::internal())
     }
 
     /// Remembers where the hub is reached, from requests only that proved themselves: executors are sent there with their
@@ -270,13 +299,14 @@ impl Object {
         let written_before = self.database.rows_used().written;
         let hub = Hub::new(&self.database, &self.settings, &self.presence, &RuntimeEntropy, now, origin);
         let result = guarded_now(|| body(&hub));
+        let effects = hub.take_effects();
         let wrote = self.database.rows_used().written > written_before;
-        if wrote {
+        if wrote && (effects.timers_moved || self.alarm.is_overdue(clock())) {
             self.alarm.follow(self, || hub.next_due());
-        } else if self.alarm.is_overdue(clock()) {
+        } else if !wrote && self.alarm.is_overdue(clock()) {
             alarm::mend(self);
         }
-        self.set_going(hub.take_effects(), wrote);
+        self.set_going(effects, wrote);
         result
     }
 
@@ -288,7 +318,7 @@ impl Object {
     }
 
     fn set_going(self: &Rc<Self>, effects: Effects, wrote: bool) {
-        let Effects { changed, ready, outbox, cut_off } = effects;
+        let Effects { changed, ready, outbox, cut_off, timers_moved: _ } = effects;
         let published = Published { changed: &changed, ready: &ready, cut_off: &cut_off, wrote };
         if guarded_now(|| self.broadcast.publish(self, &published)).is_err() {
             console_error!("telling what a command changed panicked");
@@ -301,6 +331,22 @@ impl Object {
             dispatch::send(self, outbox);
         }
     }
+}
+
+/// Whether the request is a call of the hub, and no knock of the scheduled event or of a test.
+fn is_ordinary(request: &Request) -> bool {
+    #[cfg(feature = "test-hooks")]
+    if super::test_routes::is_test_route(request) {
+        return false;
+    }
+    request.path != entry::SWEEP_PATH
+}
+
+/// The promise of an answer that takes more than one turn.
+fn later(answer: impl Future<Output = JsValue> + 'static) -> JsValue {
+    let answer =
+        async { Ok(guarded(answer).await.unwrap_or_else(|Panicked| convert::response(&problems::internal()))) };
+    future_to_promise(AssertUnwindSafe(answer)).into()
 }
 
 /// With the test hooks, every answer says how many rows it took; otherwise nothing is added.

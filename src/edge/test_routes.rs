@@ -80,7 +80,7 @@ pub fn scripted_fill(bytes: &mut [u8]) -> bool {
     })
 }
 
-/// Whether the front passes this request on as it is.
+/// Whether this is a test route, which the front passes on as it is.
 pub fn is_test_route(request: &Request) -> bool {
     request.path.starts_with(PREFIX)
 }
@@ -104,12 +104,14 @@ pub fn arm(request: &Request) {
     hooks::panic_point("handler");
 }
 
-/// The answer to a test route; `None` for every other request, which is counted.
-pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> {
-    let Some(route) = request.path.strip_prefix(PREFIX) else {
-        REQUESTS.set(REQUESTS.get() + 1);
-        return None;
-    };
+/// Counts a request that reached the object.
+pub fn count() {
+    REQUESTS.set(REQUESTS.get() + 1);
+}
+
+/// The answer to a test route.
+pub async fn answer(object: &Rc<Object>, request: &Request) -> Response {
+    let route = request.path.strip_prefix(PREFIX).unwrap_or_default();
     let body: Json = serde_json::from_slice(&request.body).unwrap_or(Json::Null);
     let answer = match route {
         "hang" => std::future::pending().await,
@@ -138,9 +140,9 @@ pub async fn answer(object: &Rc<Object>, request: &Request) -> Option<Response> 
             Err(error) => json!({ "error": error.to_string() }),
         },
         "history" => fill(object, &body),
-        _ => return Some(Response::json(404, &json!({ "error": "no such test route" }))),
+        _ => return Response::json(404, &json!({ "error": "no such test route" })),
     };
-    Some(Response::json(200, &answer))
+    Response::json(200, &answer)
 }
 
 fn tick(object: &Rc<Object>, now: i64) -> Json {
