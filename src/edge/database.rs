@@ -15,6 +15,7 @@ use worker::{SqlStorage, State, Storage, console_error};
 
 use super::glue::{self, Bound, Found};
 use crate::store::database::{Database, DatabaseError, Row, RowsUsed, Value, check_storable};
+use crate::store::executors::Known;
 
 #[wasm_bindgen]
 extern "C" {
@@ -34,6 +35,7 @@ pub struct ObjectDatabase {
     sql: SqlStorage,
     statements: RefCell<HashMap<*const str, JsString>>,
     used: Cell<RowsUsed>,
+    known_executors: Known,
 }
 
 impl ObjectDatabase {
@@ -41,7 +43,7 @@ impl ObjectDatabase {
     pub fn new(state: &State) -> Self {
         let storage = state.storage();
         let sql = storage.sql();
-        Self { storage, sql, statements: RefCell::default(), used: Cell::default() }
+        Self { storage, sql, statements: RefCell::default(), used: Cell::default(), known_executors: Known::default() }
     }
 
     /// Counts rows that the object wrote beside SQL: each move of the alarm is billed as one.
@@ -83,6 +85,9 @@ impl Database for ObjectDatabase {
             let storage: &TransactionalStorage = self.storage.as_raw().unchecked_ref();
             storage.transaction_sync(&mut move || Block::run(&mut block))
         };
+        if committed.is_err() {
+            self.known_executors.forget();
+        }
         if let Some(payload) = block.panic {
             resume_unwind(payload);
         }
@@ -95,6 +100,10 @@ impl Database for ObjectDatabase {
 
     fn rows_used(&self) -> RowsUsed {
         self.used.get()
+    }
+
+    fn known_executors(&self) -> &Known {
+        &self.known_executors
     }
 }
 

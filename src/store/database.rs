@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::executors::Known;
 use crate::domain::storage::StorageFailure;
 
 /// Integers beyond this do not survive the way through a JavaScript number.
@@ -124,6 +125,9 @@ pub trait Database {
 
     /// Rows used so far.
     fn rows_used(&self) -> RowsUsed;
+
+    /// The executors that were found in this database; none when it was opened or has undone a block.
+    fn known_executors(&self) -> &Known;
 }
 
 /// Checks what both databases must refuse alike before they bind a parameter.

@@ -1,4 +1,11 @@
 //! Executors, the queues they serve, and their keys.
+//!
+//! Every call asks for an executor, by its key, its name or a queue, so the answers are kept in memory (`Known`). Invariant:
+//! whatever changes an executor, a key or a queue goes through `write`, which forgets them all, as does a database that undoes
+//! a block. So a key that was rotated, and an executor that was deleted, is unknown at once.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
@@ -85,6 +92,23 @@ impl ExecutorRow {
     }
 }
 
+/// Executors that were found, by the statement and what it was asked for. Nothing is kept of a search in vain, so there are no
+/// more entries than executors, keys and queues.
+#[derive(Debug, Default)]
+pub struct Known(RefCell<BTreeMap<(&'static str, String), Vec<ExecutorRow>>>);
+
+impl Known {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Forgets them all: something may have changed.
+    pub fn forget(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
 macro_rules! executor_columns {
     () => {
         "e.name, e.queues, e.max_concurrent, e.wake, e.created_at, e.last_claim_at, e.last_wake_at, e.last_wake_status, \
@@ -157,15 +181,15 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub fn insert(db: &dyn Database, executor: &ExecutorRow) -> Result<(), DatabaseError> {
     let mut parameters = account(executor);
     parameters.push(executor.created_at.into());
-    db.execute(INSERT, &parameters)?;
+    write(db, INSERT, &parameters)?;
     insert_queues(db, executor)
 }
 
 /// Writes what the owner may change of an executor; `queues_changed` tells whether the queues are among it.
 pub fn change(db: &dyn Database, executor: &ExecutorRow, queues_changed: bool) -> Result<(), DatabaseError> {
-    db.execute(CHANGE, &account(executor))?;
+    write(db, CHANGE, &account(executor))?;
     if queues_changed {
-        db.execute(DELETE_QUEUES, &[(&executor.name).into()])?;
+        write(db, DELETE_QUEUES, &[(&executor.name).into()])?;
         insert_queues(db, executor)?;
     }
     Ok(())
@@ -186,19 +210,39 @@ fn account(executor: &ExecutorRow) -> Vec<Value> {
 
 fn insert_queues(db: &dyn Database, executor: &ExecutorRow) -> Result<(), DatabaseError> {
     for queue in &executor.queues {
-        db.execute(INSERT_QUEUE, &[queue.into(), (&executor.name).into()])?;
+        write(db, INSERT_QUEUE, &[queue.into(), (&executor.name).into()])?;
     }
     Ok(())
 }
 
 /// The executor of this name.
 pub fn by_name(db: &dyn Database, name: &str) -> Result<Option<ExecutorRow>, DatabaseError> {
-    db.execute(BY_NAME, &[name.into()])?.pop().map(read).transpose()
+    Ok(find(db, BY_NAME, name)?.pop())
 }
 
 /// The executor to which the key of this SHA-256 belongs.
 pub fn by_key(db: &dyn Database, key_hash: &str) -> Result<Option<ExecutorRow>, DatabaseError> {
-    db.execute(BY_KEY, &[key_hash.into()])?.pop().map(read).transpose()
+    Ok(find(db, BY_KEY, key_hash)?.pop())
+}
+
+/// The executors that a statement with this one parameter finds.
+fn find(db: &dyn Database, sql: &'static str, parameter: &str) -> Result<Vec<ExecutorRow>, DatabaseError> {
+    let question = (sql, parameter.to_owned());
+    if let Some(known) = db.known_executors().0.borrow().get(&question) {
+        return Ok(known.clone());
+    }
+    let found: Vec<ExecutorRow> =
+        db.execute(sql, &[parameter.into()])?.into_iter().map(read).collect::<Result<_, _>>()?;
+    if !found.is_empty() {
+        db.known_executors().0.borrow_mut().insert(question, found.clone());
+    }
+    Ok(found)
+}
+
+/// Changes executors, their keys or their queues.
+fn write(db: &dyn Database, sql: &'static str, parameters: &[Value]) -> Result<Vec<Row>, DatabaseError> {
+    db.known_executors().forget();
+    db.execute(sql, parameters)
 }
 
 /// All executors by name, at most `rows_max`.
@@ -208,12 +252,12 @@ pub fn all(db: &dyn Database, rows_max: usize) -> Result<Vec<ExecutorRow>, Datab
 
 /// The executors that serve a queue, by name.
 pub fn serving(db: &dyn Database, queue: &str) -> Result<Vec<ExecutorRow>, DatabaseError> {
-    db.execute(SERVING, &[queue.into()])?.into_iter().map(read).collect()
+    find(db, SERVING, queue)
 }
 
 /// Deletes an executor, its queues and its keys. `false`: there was none.
 pub fn delete(db: &dyn Database, name: &str) -> Result<bool, DatabaseError> {
-    Ok(!db.execute(DELETE, &[name.into()])?.is_empty())
+    Ok(!write(db, DELETE, &[name.into()])?.is_empty())
 }
 
 /// Adds a key by its SHA-256 and keeps only the newest `keys_kept` keys of the executor. Whether that ended any.
@@ -224,8 +268,8 @@ pub fn add_key(
     now: i64,
     keys_kept: usize,
 ) -> Result<bool, DatabaseError> {
-    db.execute(INSERT_KEY, &[key_hash.into(), name.into(), now.into()])?;
-    Ok(!db.execute(DELETE_OLD_KEYS, &[name.into(), Value::Integer(keys_kept as i64)])?.is_empty())
+    write(db, INSERT_KEY, &[key_hash.into(), name.into(), now.into()])?;
+    Ok(!write(db, DELETE_OLD_KEYS, &[name.into(), Value::Integer(keys_kept as i64)])?.is_empty())
 }
 
 /// The keys of an executor, oldest first.
@@ -239,15 +283,15 @@ pub fn keys(db: &dyn Database, name: &str) -> Result<Vec<KeyRow>, DatabaseError>
 
 /// Ends one key of an executor. `false`: it has no such key.
 pub fn delete_key(db: &dyn Database, name: &str, key_hash: &str) -> Result<bool, DatabaseError> {
-    Ok(!db.execute(DELETE_KEY, &[name.into(), key_hash.into()])?.is_empty())
+    Ok(!write(db, DELETE_KEY, &[name.into(), key_hash.into()])?.is_empty())
 }
 
 /// Records that an executor called: one row.
 pub fn seen(db: &dyn Database, name: &str, how: Seen, now: i64) -> Result<(), DatabaseError> {
     match how {
-        Seen::Calling => db.execute(SEEN, &[name.into(), now.into()]),
-        Seen::Claiming => db.execute(CLAIMED, &[name.into(), now.into()]),
-        Seen::ClaimingOn(day) => db.execute(CLAIMED_ON, &[name.into(), now.into(), day.into()]),
+        Seen::Calling => write(db, SEEN, &[name.into(), now.into()]),
+        Seen::Claiming => write(db, CLAIMED, &[name.into(), now.into()]),
+        Seen::ClaimingOn(day) => write(db, CLAIMED_ON, &[name.into(), now.into(), day.into()]),
     }
     .map(drop)
 }
@@ -260,17 +304,17 @@ pub fn introduced(
     now: i64,
 ) -> Result<(), DatabaseError> {
     let capabilities = (!capabilities.is_empty()).then(|| Json::from(capabilities).to_string());
-    db.execute(INTRODUCED, &[name.into(), now.into(), version.into(), capabilities.into()]).map(drop)
+    write(db, INTRODUCED, &[name.into(), now.into(), version.into(), capabilities.into()]).map(drop)
 }
 
 /// Records that a wake goes out.
 pub fn woken(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
-    db.execute(WOKEN, &[name.into(), at.into()]).map(drop)
+    write(db, WOKEN, &[name.into(), at.into()]).map(drop)
 }
 
 /// Records that the wake which went out at this time was refused, unless a later one has gone out since.
 pub fn wake_refused(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
-    db.execute(WAKE_REFUSED, &[name.into(), at.into()]).map(drop)
+    write(db, WAKE_REFUSED, &[name.into(), at.into()]).map(drop)
 }
 
 /// Records that the owner was told of its silence.

@@ -13,6 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
 use taskhub::domain::limits::VALUE_BYTES_MAX;
 use taskhub::store::database::{Database, DatabaseError, INTEGER_MAX, Row, RowsUsed, Value, check_storable};
+use taskhub::store::executors::Known;
 
 /// An in-memory or file database behind the store's trait.
 pub struct NativeDatabase {
@@ -24,6 +25,7 @@ pub struct NativeDatabase {
     by_panic: Cell<bool>,
     /// Whether a statement may begin or end a transaction: only the database's own, never the store's.
     own_statement: Arc<AtomicBool>,
+    known_executors: Known,
 }
 
 impl NativeDatabase {
@@ -52,7 +54,9 @@ impl NativeDatabase {
             _ => Authorization::Allow,
         };
         connection.authorizer(Some(authorize)).expect("an authorizer can be set");
-        Self { connection, depth: Cell::new(0), fail_in: Cell::new(None), by_panic: Cell::new(false), own_statement }
+        let known_executors = Known::default();
+        let depth = Cell::new(0);
+        Self { connection, depth, fail_in: Cell::new(None), by_panic: Cell::new(false), own_statement, known_executors }
     }
 
     /// Makes the statement after the next `statements` ones fail, once.
@@ -175,6 +179,12 @@ impl Database for NativeDatabase {
         for value in parameters {
             check_storable(value)?;
         }
+        let first_words: Vec<&str> = sql.split_whitespace().take(3).collect();
+        let is_change = matches!(first_words.first(), Some(&("INSERT" | "UPDATE" | "DELETE")));
+        if is_change && first_words.iter().any(|word| ["executors", "executor_keys", "queue_executors"].contains(word))
+        {
+            assert!(self.known_executors.is_empty(), "the store must forget the executors it knows before {sql}");
+        }
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
         if statement.parameter_count() != parameters.len() {
             let (wanted, given) = (statement.parameter_count(), parameters.len());
@@ -199,6 +209,7 @@ impl Database for NativeDatabase {
         if matches!(outcome, Ok(Ok(()))) {
             return self.savepoint(&format!("RELEASE level{depth}"));
         }
+        self.known_executors.forget();
         self.savepoint(&format!("ROLLBACK TO level{depth}; RELEASE level{depth}"))?;
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -206,5 +217,9 @@ impl Database for NativeDatabase {
     fn rows_used(&self) -> RowsUsed {
         // SQLite itself does not count rows; the object's engine does, and the bench reads them there.
         RowsUsed::default()
+    }
+
+    fn known_executors(&self) -> &Known {
+        &self.known_executors
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use taskhub::faults::{Fault, on};
 use taskhub::store::database::{Database, DatabaseError, Row, RowsUsed, Value};
+use taskhub::store::executors::Known;
 
 use crate::support::NativeDatabase;
 
@@ -145,5 +146,9 @@ impl Database for FaultyDatabase<'_> {
 
     fn rows_used(&self) -> RowsUsed {
         self.0.rows_used()
+    }
+
+    fn known_executors(&self) -> &Known {
+        self.0.known_executors()
     }
 }
