@@ -77,6 +77,12 @@ impl Database for ObjectDatabase {
         Ok(rows.into_iter().map(|row| row.into_iter().map(|Found(value)| value).collect()).collect())
     }
 
+    fn change(&self, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError> {
+        let written_before = self.used.get().written;
+        self.execute(sql, parameters)?;
+        Ok(self.used.get().written > written_before)
+    }
+
     fn atomically(&self, body: &mut dyn FnMut() -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
         let mut block = Block { body, failure: None, panic: None };
         let committed = {

@@ -119,6 +119,10 @@ pub trait Database {
     /// Runs one statement with exactly as many parameters as it names, and returns all its rows.
     fn execute(&self, sql: &'static str, parameters: &[Value]) -> Result<Vec<Row>, DatabaseError>;
 
+    /// Runs one statement that returns nothing, and says whether it changed any row. To be told by the engine costs less than
+    /// half of a RETURNING.
+    fn change(&self, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError>;
+
     /// Runs `body` in one transaction: all of its writes stay if it returns `Ok`, none of them if it returns `Err` or
     /// panics (the panic goes on to the caller). Nests: an inner block that fails undoes only itself.
     fn atomically(&self, body: &mut dyn FnMut() -> Result<(), DatabaseError>) -> Result<(), DatabaseError>;

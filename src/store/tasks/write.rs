@@ -124,8 +124,7 @@ pub(super) const FINISH: &str = moved!(
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_expires_at = ?4, heard_at = ?5,
     progress = coalesce(?6, progress), note = coalesce(?7, note), checkpoint = coalesce(?8, checkpoint),
     revision = revision + ?9, updated_at = CASE WHEN ?9 > 0 THEN ?5 ELSE updated_at END
-  WHERE id = ?1 AND state = 'working' AND attempt = ?2 AND claim_token_hash = ?3 AND lease_expires_at > ?5
-  RETURNING id";
+  WHERE id = ?1 AND state = 'working' AND attempt = ?2 AND claim_token_hash = ?3 AND lease_expires_at > ?5";
 
 /// Both states of a wake lie in the lane `ready`, so the index of open tasks need not be touched.
 macro_rules! woken {
@@ -324,7 +323,7 @@ pub fn renew(
         writes.checkpoint.as_ref().map(Json::to_string).into(),
         Value::Integer(i64::from(is_news)),
     ];
-    happened(db, RENEW, &parameters)
+    db.change(RENEW, &parameters)
 }
 
 /// What a step of a wake does to `due_at`.

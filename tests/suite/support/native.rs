@@ -200,6 +200,11 @@ impl Database for NativeDatabase {
         Ok(all)
     }
 
+    fn change(&self, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError> {
+        self.execute(sql, parameters)?;
+        Ok(self.connection.changes() > 0)
+    }
+
     fn atomically(&self, body: &mut dyn FnMut() -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
         let depth = self.depth.get();
         self.savepoint(&format!("SAVEPOINT level{depth}"))?;

@@ -132,6 +132,10 @@ impl Database for FaultyDatabase<'_> {
         Ok(rows)
     }
 
+    fn change(&self, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError> {
+        self.0.change(on().map_or(sql, |fault| changed(sql, fault)), parameters)
+    }
+
     fn atomically(&self, body: &mut dyn FnMut() -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
         if on() != Some(Fault::NoRollback) {
             return self.0.atomically(body);
