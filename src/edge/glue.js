@@ -82,12 +82,9 @@ export async function serve(request, answer) {
 
 /** A response; `lines` has name and value of each header, one a line, and `body` lies in memory that Rust takes back. */
 export function respond(status, lines, body) {
-  const headers = {};
+  const headers = [];
   const parts = lines.split("\n");
-  for (let index = 0; index + 1 < parts.length; index += 2) {
-    const [name, value] = [parts[index], parts[index + 1]];
-    headers[name] = name in headers ? `${headers[name]}, ${value}` : value;
-  }
+  for (let index = 0; index + 1 < parts.length; index += 2) headers.push([parts[index], parts[index + 1]]);
   return new Response(body.length > 0 ? body.slice() : null, { status, headers });
 }
 

@@ -237,7 +237,7 @@ impl Object {
         match &outcome {
             Outcome::Reply(response) => self.learn_origin(request, response.status),
             Outcome::Upgrade(_) => self.learn_origin(request, SWITCHING),
-            Outcome::Wait(_) | Outcome::Fetch(_) => {}
+            Outcome::Wait(_) | Outcome::Fetch(_) | Outcome::Send(_) => {}
         }
         outcome
     }
@@ -270,7 +270,7 @@ impl Object {
                     request.fetched =
                         Some(fetched.unwrap_or_else(|Panicked| Fetched::Failed("reading it failed".to_owned())));
                 }
-                Ok(Outcome::Send(wanted)) => request.sent = Some(outbound::send_and_tell(&wanted).await),
+                Outcome::Send(wanted) => request.sent = Some(outbound::send_and_tell(&wanted).await),
             }
             outcome = self.turn(&request, &mut spent);
         }

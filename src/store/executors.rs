@@ -319,7 +319,7 @@ pub fn wake_refused(db: &dyn Database, name: &str, at: i64) -> Result<(), Databa
 
 /// Records that the owner was told of its silence.
 pub fn silence_told(db: &dyn Database, name: &str, at: i64) -> Result<(), DatabaseError> {
-    db.execute(SILENCE_TOLD, &[name.into(), at.into()]).map(drop)
+    write(db, SILENCE_TOLD, &[name.into(), at.into()]).map(drop)
 }
 
 fn read(row: Row) -> Result<ExecutorRow, DatabaseError> {
