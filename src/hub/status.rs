@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Hub;
 use super::executors::{ExecutorView, list_executors};
 use super::grants::replayed_grants;
+use super::{Hub, notices};
 use crate::domain::limits::OUTBOX_READ_MAX;
 use crate::domain::task::Lane;
 use crate::store::database::DatabaseError;
@@ -33,6 +33,8 @@ pub struct HubStatus {
     pub next_due_at: Option<i64>,
     /// Messages that were given up and are still kept, the latest first.
     pub dead: Vec<OutboxRow>,
+    /// What became of the last try of a notice that does not get through and is tried again.
+    pub notice_refused: Option<String>,
     /// Grants that ended lately because a copy of one of their credentials was used.
     pub replayed: Vec<GrantRow>,
 }
@@ -56,6 +58,7 @@ pub fn hub_status(hub: &Hub<'_>) -> Result<HubStatus, DatabaseError> {
         queues,
         next_due_at: hub.next_due()?,
         dead: outbox::page(hub.db, outbox::State::Dead, OUTBOX_READ_MAX)?,
+        notice_refused: notices::refused(hub)?,
         replayed: replayed_grants(hub)?,
     })
 }

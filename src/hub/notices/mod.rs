@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effects, Hub, outbox as posts};
 use crate::domain::action::{self, Action, LINK_MS};
-use crate::domain::limits::NOTICE_TASKS_MAX;
+use crate::domain::limits::{NOTICE_TASKS_MAX, OUTBOX_READ_MAX};
 use crate::domain::notice::{Notice, NoticeEvent, Quote, event_of_cause};
 use crate::domain::ntfy::Ntfy;
 use crate::domain::task::{State as TaskState, WaitingOn};
@@ -165,6 +165,15 @@ pub(super) fn due(hub: &Hub<'_>, row: &OutboxRow) -> Result<Option<(OutboxRow, O
     let body = ntfy::body(&ntfy.topic, &row.id, &message(hub, event, subject, &draft, row.count));
     let request = ntfy::request(ntfy, &row.id, body.clone());
     Ok(Some((OutboxRow { body, ..row.clone() }, request)))
+}
+
+/// What became of the last try of a notice that does not get through, if one is being tried again.
+pub(super) fn refused(hub: &Hub<'_>) -> Result<Option<String>, DatabaseError> {
+    if hub.settings.notices().is_none() {
+        return Ok(None);
+    }
+    let waiting = outbox::page(hub.db, State::Due, OUTBOX_READ_MAX)?;
+    Ok(waiting.into_iter().filter(|row| row.kind == Kind::Notice).find_map(|row| row.last_status))
 }
 
 /// When the window of a notice ends that was delivered now.

@@ -153,10 +153,15 @@ fn given_up(status: &HubStatus) -> Option<String> {
 /// Notices that cannot be sent, messages that were given up, executors for which tasks wait and that are not there, and clients
 /// of whose credentials somebody has a copy.
 fn attention(status: &HubStatus, settings: &Settings) -> Vec<String> {
-    let ntfy = settings.ntfy.as_ref().err();
-    let ntfy = ntfy.map(|words| {
-        format!("The owner is not told of anything by ntfy, for its configuration is wrong: {words} Tell your user.")
-    });
+    let ntfy = match (&settings.ntfy, &status.notice_refused) {
+        (Err(words), _) => Some(format!(
+            "The user is not told of anything by ntfy, for its configuration is wrong: {words} Tell your user."
+        )),
+        (Ok(_), Some(why)) => Some(format!(
+            "Notices to the user's phone do not get through ({why}) and are tried again. POST /api/notify/test says what to mend."
+        )),
+        (Ok(_), None) => None,
+    };
     let replayed = status.replayed.iter().map(|grant| {
         let name = shorten(grant.client_name.as_deref().unwrap_or(&grant.client_id), CLIENT_NAME_SHOWN_CHARS_MAX);
         let at = grant.revoked.map_or_else(String::new, |(at, _)| format!(" at {}", Moment(at)));

@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use taskhub::domain::notice::{NoticeEvent, NoticeEvents};
 use taskhub::domain::settings::Settings;
+use taskhub::hub::Delivery;
 
 use super::{TOPIC, URL, telling};
 use crate::support::{OWNER_TOKEN, World, request, settings, task_for};
@@ -110,19 +111,34 @@ fn a_wrong_configuration_is_shown_and_disturbs_no_task() {
     assert_eq!((health.status, &body["ok"]), (200, &json!(true)));
     assert!(body["notifications"].as_str().unwrap().starts_with("NTFY_TOPIC must"), "{body}");
 
+    assert!(attention(&world).contains("NTFY_TOPIC must"));
+
+    let key = world.executor("bot", &[]);
+    let held = world.working("bot", &key);
+    world.does("result", &held, json!({ "status": "failed", "error": "no" }));
+    assert_eq!(world.owed(), 0);
+}
+
+/// What `hub_status` says first.
+fn attention(world: &World) -> String {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": "hub_status", "arguments": {} } });
     let mut asked = request("POST", "/mcp", OWNER_TOKEN, &call);
     asked.headers.push(("content-type".to_owned(), "application/json".to_owned()));
     asked.headers.push(("accept".to_owned(), "application/json, text/event-stream".to_owned()));
     let answer: Json = serde_json::from_slice(&world.send(&asked).body).unwrap();
-    let attention = answer["result"]["structuredContent"]["attention"][0].as_str().unwrap_or_default().to_owned();
-    assert!(attention.contains("NTFY_TOPIC must"), "{answer}");
+    answer["result"]["structuredContent"]["attention"][0].as_str().unwrap_or_default().to_owned()
+}
 
+#[test]
+fn a_token_that_is_refused_shows_at_the_first_try() {
+    let world = telling(&[("NTFY_TOKEN", "tk_wrong")]);
     let key = world.executor("bot", &[]);
     let held = world.working("bot", &key);
-    world.does("result", &held, json!({ "status": "failed", "error": "no" }));
-    assert_eq!(world.owed(), 0);
+    let effects = world.attempt_with_effects("result", &held, json!({ "status": "failed", "error": "no" }));
+    assert_eq!(attention(&world), "");
+    world.delivered(&super::only(&effects), &Delivery::rejected("answered 401"));
+    assert!(attention(&world).contains("answered 401"), "{}", attention(&world));
 }
 
 #[test]
