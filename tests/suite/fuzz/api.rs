@@ -57,6 +57,10 @@ fn calls() -> Vec<(&'static str, Json)> {
         ("/api/executors", ant(hook(json!({ "kind": "none" })))),
         ("/api/executors", ant(json!({ "adapter": "poll" }))),
         ("/api/executors/bot/keys", json!({ "revoke_others": true })),
+        ("/api/executors/bot", json!({ "paused": false, "max_concurrent": 3, "max_tasks_per_day": 50 })),
+        ("/api/executors/bot", json!({ "approval": "never", "wake": { "adapter": "poll" } })),
+        ("/api/tasks/$ID/approve", json!({ "note": "n" })),
+        ("/api/tasks/$OLDID/deny", json!({})),
     ]
 }
 
@@ -92,7 +96,8 @@ fn take(fuzzed: &mut Fuzzed, step: &Step) {
             let mut headers = vec![("authorization", format!("Bearer {bearer}"))];
             headers.extend(token_header.as_ref().map(|text| ("x-claim-token", fuzzed.filled_text(text))));
             let body = fuzzed.filled(&written(right, changes));
-            let response = fuzzed.send(&request("POST", path, &headers, body));
+            let method = if *path == "/api/executors/bot" { "PATCH" } else { "POST" };
+            let response = fuzzed.send(&request(method, &fuzzed.filled_text(path), &headers, body));
             rules::is_plain(&response);
             fuzzed.learn(&response);
         }
@@ -118,13 +123,15 @@ fn no_body_breaks_a_call() {
 #[test]
 fn no_name_in_a_path_breaks_a_call() {
     let fuzzed = Fuzzed::new();
-    let paths = (select(vec!["GET", "POST", "DELETE"]), any::<Index>(), text());
+    let paths = (select(vec!["GET", "POST", "PATCH", "DELETE"]), any::<Index>(), text());
     check(150, &paths, |(method, which, name)| {
         let name = fuzzed.filled_text(&name);
         let all = [
             format!("/api/tasks/{name}"),
             format!("/api/executors/{name}"),
             format!("/api/executors/{name}/keys"),
+            format!("/api/executors/bot/keys/{name}"),
+            format!("/api/tasks/{name}/approve"),
             format!("/executor/{name}"),
             format!("/{name}"),
             name.clone(),
