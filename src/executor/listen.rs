@@ -1,8 +1,8 @@
 //! `GET /executor/listen`: an executor that cannot be called, because it is behind NAT or asleep on nobody's list, holds a
 //! socket open and is told when there is work (design §4).
 
+use super::handlers;
 use crate::domain::task::Address;
-use crate::http::auth::{self, wrong_executor_key};
 use crate::http::message::{Outcome, Request};
 use crate::http::problem::storage_failed;
 use crate::http::socket::{self, Socket};
@@ -12,10 +12,9 @@ use crate::store::executors::ExecutorRow;
 
 /// Answers the request for the socket.
 pub fn listen(hub: &Hub<'_>, request: &Request) -> Outcome {
-    let executor = match hub::authenticate(hub, auth::bearer(request).unwrap_or_default()) {
-        Ok(Some(executor)) => executor,
-        Ok(None) => return Outcome::Reply(wrong_executor_key()),
-        Err(error) => return Outcome::Reply(storage_failed(error.failure()).response()),
+    let executor = match handlers::caller(hub, request) {
+        Ok(executor) => executor,
+        Err(refusal) => return Outcome::Reply(refusal),
     };
     if let Some(refusal) = socket::refuse(request) {
         return Outcome::Reply(refusal);
@@ -29,6 +28,7 @@ pub fn listen(hub: &Hub<'_>, request: &Request) -> Outcome {
 fn wanted(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<Socket, DatabaseError> {
     let own = Address::Executor(executor.name.clone()).to_string();
     let addresses: Vec<String> = std::iter::once(own).chain(executor.queues.iter().cloned()).collect();
-    let is_ready = hub::is_work_ready(hub, &addresses)?;
+    // One that is paused would find nothing; it is told when it is resumed.
+    let is_ready = executor.is_at_work() && hub::is_work_ready(hub, &addresses)?;
     Ok(Socket::Listen { executor: executor.name.clone(), addresses, is_ready })
 }

@@ -355,10 +355,11 @@ pub fn wake_executor(hub: &Hub<'_>, name: &str, task_id: Option<&str>) -> Result
             }
             None => wake(hub, &executor, None)?.into_iter().collect(),
         };
-        let sent = !wakes.is_empty() || hub.presence.is_listening(name);
+        let is_told = executor.is_at_work() && hub.presence.is_listening(name);
+        let sent = !wakes.is_empty() || is_told;
         post(hub, effects, wakes)?;
         let own = Address::Executor(name.to_owned()).to_string();
-        if !effects.ready.contains(&own) {
+        if executor.is_at_work() && !effects.ready.contains(&own) {
             effects.ready.push(own);
         }
         Ok(Woken { sent, task_id: task_id.map(str::to_owned) })

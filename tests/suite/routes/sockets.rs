@@ -162,6 +162,24 @@ fn a_reason_for_a_close_fits_its_frame_and_says_what_to_do() {
 }
 
 #[test]
+fn one_that_is_disabled_may_not_listen_and_one_that_is_paused_is_not_called() {
+    let world = World::new();
+    let key = world.executor("box", &["ops"]);
+    submit(&world.hub(), &task_in("ops")).expect("submitted");
+    let asked = socket_request("/executor/listen", &key);
+    let set = |change: Json| assert_eq!(world.owner("PATCH", "/api/executors/box", change).0, 200);
+    set(json!({ "paused": true }));
+    assert!(matches!(opened(&world, &asked), Socket::Listen { is_ready: false, .. }));
+    world.presence.set_listening("box", true);
+    let (woken, effects) = world.run(|hub| hub::wake_executor(hub, "box", None).expect("it is there"));
+    assert!(!woken.sent && effects.ready.is_empty() && effects.outbox.is_empty());
+    set(json!({ "paused": false }));
+    assert!(matches!(opened(&world, &asked), Socket::Listen { is_ready: true, .. }));
+    set(json!({ "disabled": true }));
+    problem(&refused(&world, &asked), 403, "executor_disabled");
+}
+
+#[test]
 fn who_listens_is_online() {
     let world = World::new();
     let presence = &world.presence;
