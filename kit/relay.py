@@ -154,7 +154,7 @@ def verdict_of(error: HubError):
         return "unauthorized"
     if error.code in ("canceled", "already_finished"):
         return "canceled" if error.code == "canceled" else "finished"
-    return "lost" if error.status == 409 or error.code == "task_not_found" else None
+    return "lost" if error.status == 409 or error.code in ("task_not_found", "executor_disabled") else None
 
 
 def backoff_seconds(failures: int, retry_after, chance: float) -> float:

@@ -47,7 +47,7 @@ class Refusals(unittest.TestCase):
                 (409, "lease_lost", "lost"), (409, "canceled", "canceled"), (409, "not_working", "lost"),
                 (409, "already_finished", "finished"), (404, "task_not_found", "lost"), (404, "not_found", None),
                 (401, "unauthorized", "unauthorized"), (400, "bad_request", None), (500, "internal", None),
-                (0, "no_answer", None)):
+                (403, "executor_disabled", "lost"), (0, "no_answer", None)):
             self.assertEqual(relay.verdict_of(relay.HubError(status, code, "", False)), verdict, code)
             self.assertIn(verdict, [None, *relay.STOPPED])
 
