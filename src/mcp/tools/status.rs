@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::executor::Approval;
 use crate::domain::settings::Settings;
 use crate::domain::text::shorten;
 use crate::hub::{self, ExecutorView, HubStatus};
@@ -60,6 +61,16 @@ struct Executor {
     paused: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     disabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    capabilities: Vec<String>,
+    /// always: its tasks wait for the owner's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<&'static str>,
+    max_concurrent: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tasks_per_day: Option<u32>,
     /// Tasks it could claim now.
     ready: u32,
     /// Tasks it has now.
@@ -127,12 +138,18 @@ pub(super) fn call(caller: &Caller<'_>, _: Input) -> Result<Given, ToolError> {
 }
 
 fn executor(executor: &ExecutorView) -> Executor {
+    let row = &executor.row;
     Executor {
-        name: executor.row.name.clone(),
+        name: row.name.clone(),
         online: executor.online,
         last_seen_at: executor.last_seen_at.map(Moment),
-        paused: executor.row.paused_at.is_some(),
-        disabled: executor.row.disabled_at.is_some(),
+        paused: row.paused_at.is_some(),
+        disabled: row.disabled_at.is_some(),
+        version: row.version.clone(),
+        capabilities: row.capabilities.clone(),
+        approval: (row.approval != Approval::Never).then(|| row.approval.as_str()),
+        max_concurrent: row.max_concurrent,
+        max_tasks_per_day: row.max_tasks_per_day,
         ready: executor.ready,
         held: executor.held,
     }

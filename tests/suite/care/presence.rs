@@ -212,8 +212,14 @@ fn the_whole_hub_shows_who_is_there() {
     let status = call(&world, "hub_status", json!({})).unwrap();
     assert_eq!((&status["executors"][0]["online"], &status["attention"]), (&json!(true), &json!([])));
     change(&world, "bot", json!({ "paused": true }));
+    change(&world, "bot", json!({ "approval": "always", "max_concurrent": 2, "max_tasks_per_day": 9 }));
+    world.call("POST", "/executor/ping", &key, json!({ "version": "1.2", "capabilities": ["shell"] }));
     let status = call(&world, "hub_status", json!({})).unwrap();
-    assert_eq!(status["executors"][0]["paused"], true);
+    let right = json!({
+        "name": "bot", "online": true, "last_seen_at": rfc3339(world.now()), "paused": true, "version": "1.2",
+        "capabilities": ["shell"], "approval": "always", "max_concurrent": 2, "max_tasks_per_day": 9, "ready": 1, "held": 0,
+    });
+    assert_eq!(status["executors"][0], right);
     let attention = status["attention"][0].as_str().unwrap();
     assert!(attention.contains("1 task waits for bot, which is there. The owner has paused it"), "{attention}");
 }
