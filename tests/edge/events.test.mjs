@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { OWNER_TOKEN, startHub } from "./harness/hub.mjs";
+import { OAuthClient } from "./harness/oauth.mjs";
 import { Socket, handshake } from "./harness/socket.mjs";
 import { pass, timed, until } from "./harness/until.mjs";
 
@@ -188,6 +189,34 @@ describe("watching events", { concurrency: 4 }, () => {
       assert.deepEqual([status, body.code], [400, "bad_request"]);
     }
     assert.equal((await handshake(hub, `${EVENTS}?after=0`, OWNER_TOKEN)).status, 101);
+  });
+
+  test("a client with hub:admin may watch; once its grant or its token has ended it is told nothing more", async (t) => {
+    const hub = await startHub(t, { ACCESS_TOKEN_SECONDS: 60 });
+    await hub.executor("box");
+    const client = await OAuthClient.register(hub);
+    const opened = async (...scopes) => {
+      const { access_token: token } = await client.signIn({ scope: scopes.join(" ") }, { scopes });
+      return Socket.open(t, hub, EVENTS, token);
+    };
+    await assert.rejects(opened("tasks:read"), /403/);
+    const revoked = await opened("hub:admin", "tasks:read");
+    const expires = await opened("hub:admin");
+    await hub.submit({ executor: "box" });
+    for (const socket of [revoked, expires]) await untilSeq(socket, 1);
+    const { body } = await hub.owner("GET", "/api/grants");
+    const ids = body.grants.filter(({ scopes }) => scopes.length === 2).map(({ id }) => id);
+    assert.equal(ids.length, 1, JSON.stringify(body));
+    assert.equal((await hub.owner("DELETE", `/api/grants/${ids[0]}`)).status, 200);
+    await hub.submit({ executor: "box" });
+    assert.equal((await revoked.closed).code, 4005);
+    await untilSeq(expires, 2);
+    const later = { "x-test-now": String(Date.now() + 61_000) };
+    await hub.mcp.tool("submit_task", { executor: "box", title: "A", instructions: "B" }, later);
+    const { code, reason } = await expires.closed;
+    assert.equal(code, 4005);
+    assert.match(reason, /reconnect with after=N/);
+    assert.deepEqual([seqs(revoked), seqs(expires)], [[1], [1, 2]]);
   });
 
   test("pings are answered, other messages are not taken, and the tenth closes the socket", async (t) => {

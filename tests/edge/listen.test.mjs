@@ -174,6 +174,26 @@ describe("listening", { concurrency: 4 }, () => {
     assert.deepEqual([other.ended, (await sockets(hub)).listening], [null, 1]);
   });
 
+  test("who listens is online, and who has been silent for 150 seconds neither is nor stays", async (t) => {
+    const hub = await startHub(t);
+    const executor = await hub.executor("box");
+    await (await hub.executor("caller")).call("ping");
+    const socket = await listen(t, executor);
+    const began = Date.now();
+    const online = async (after_ms) => {
+      const { body } = await hub.owner("GET", "/api/executors", undefined, { "x-test-now": String(began + after_ms) });
+      return Object.fromEntries(body.executors.map(({ name, online: is }) => [name, is]));
+    };
+    assert.deepEqual(await online(1_000), { box: true, caller: true });
+    assert.deepEqual(await online(100_000), { box: true, caller: false });
+    assert.deepEqual(await online(160_000), { box: false, caller: false });
+    assert.equal(socket.ended, null, "looking closes nothing");
+    await hub.mcp.tool("submit_task", { executor: "box", title: "A", instructions: "B" }, { "x-test-now": String(began + 160_000) });
+    const { code, reason } = await socket.closed;
+    assert.deepEqual([code, socket.heard], [4002, []]);
+    assert.match(reason, /send the text ping every 50 seconds/);
+  });
+
   test("an executor that listens writes no rows", async (t) => {
     const hub = await startHub(t);
     const executor = await hub.executor("box");
