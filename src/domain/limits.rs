@@ -171,7 +171,7 @@ pub const LISTENING_SOCKETS_MAX: usize = 512;
 /// Sockets that watch the hub's events; the one heard from longest ago gives way to one more.
 pub const EVENT_SOCKETS_MAX: usize = 64;
 /// Messages that the hub does not know, after which it closes the socket.
-pub const SOCKET_MISTAKES_MAX: u32 = 10;
+pub const SOCKET_MISTAKES_MAX: i64 = 10;
 /// How much may lie unread in a socket before the hub sends it no more events for the time being, in bytes.
 pub const SOCKET_UNREAD_BYTES_MAX: u32 = 262_144;
 /// How long a socket may take nothing of that before it is closed, in milliseconds.

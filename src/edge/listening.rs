@@ -5,7 +5,6 @@
 //! It refuses to know tasks.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use super::clock;
 use super::sockets::{Attached, LiveSocket, Sockets};
@@ -34,11 +33,14 @@ fn living(sockets: Vec<LiveSocket>, now: i64) -> Vec<LiveSocket> {
     living
 }
 
+/// Executors with their addresses, each once.
+type Known = Vec<(String, Vec<String>)>;
+
 /// The executors' sockets.
 pub struct Listening {
     sockets: Sockets,
     /// Executors that may have sockets, with their addresses. Unknown until the sockets were looked at.
-    executors: RefCell<Option<BTreeMap<String, Vec<String>>>>,
+    executors: RefCell<Option<Known>>,
 }
 
 impl Listening {
@@ -50,7 +52,7 @@ impl Listening {
     /// Whether a wake would reach this executor now. Closes nothing: it is asked in the middle of commands.
     pub fn is_listening(&self, executor: &str) -> bool {
         let now = clock();
-        let may_have = self.with_executors(|executors| executors.contains_key(executor));
+        let may_have = self.with_executors(|executors| executors.iter().any(|(known, _)| known == executor));
         may_have && self.sockets.tagged(&tag(executor)).iter().any(|socket| socket.is_alive(now))
     }
 
@@ -75,7 +77,10 @@ impl Listening {
         }
         let carried = Attached { executor: executor.to_owned(), addresses: addresses.to_vec(), ..Attached::default() };
         let (socket, response) = self.sockets.open(carried, &[TAG, &tag(executor)]).map_err(Err)?;
-        self.with_executors(|executors| executors.insert(executor.to_owned(), addresses.to_vec()));
+        self.with_executors(|executors| {
+            executors.retain(|(known, _)| known != executor);
+            executors.push((executor.to_owned(), addresses.to_vec()));
+        });
         if is_ready {
             socket.send(WAKE);
         }
@@ -95,7 +100,7 @@ impl Listening {
         for executor in woken {
             let sockets = living(self.sockets.tagged(&tag(&executor)), now);
             if sockets.is_empty() {
-                self.with_executors(|executors| executors.remove(&executor));
+                self.with_executors(|executors| executors.retain(|(known, _)| *known != executor));
             }
             for socket in sockets.iter().filter(|socket| socket.unread_bytes() <= UNREAD_BYTES_MAX) {
                 socket.send(WAKE);
@@ -109,18 +114,24 @@ impl Listening {
             for socket in self.sockets.tagged(&tag(executor)) {
                 socket.close(Goodbye::CutOff);
             }
-            self.with_executors(|known| known.remove(executor));
+            self.with_executors(|executors| executors.retain(|(known, _)| known != executor));
         }
     }
 
-    fn with_executors<T>(&self, body: impl FnOnce(&mut BTreeMap<String, Vec<String>>) -> T) -> T {
+    fn with_executors<T>(&self, body: impl FnOnce(&mut Known) -> T) -> T {
         let mut executors = self.executors.borrow_mut();
         body(executors.get_or_insert_with(|| self.learn()))
     }
 
     /// Who has sockets, by what these carry.
-    fn learn(&self) -> BTreeMap<String, Vec<String>> {
+    fn learn(&self) -> Known {
         let carried = self.sockets.tagged(TAG).into_iter().map(|socket| socket.attached);
-        carried.map(|attached| (attached.executor, attached.addresses)).collect()
+        let mut known = Known::new();
+        for Attached { executor, addresses, .. } in carried {
+            if known.iter().all(|(other, _)| *other != executor) {
+                known.push((executor, addresses));
+            }
+        }
+        known
     }
 }

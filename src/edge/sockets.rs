@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 
-use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 use worker::{State, WebSocketPair, WebSocketRequestResponsePair, console_error};
 
@@ -58,34 +57,42 @@ extern "C" {
 /// `readyState` of a socket that is neither closing nor closed.
 const OPEN: u16 = 1;
 
-/// What a socket carries through hibernation. The runtime's limit is 2,048 bytes, hence the short names; it is flat because
-/// nested forms take thousands of bytes to read.
-#[derive(Clone, Default, Serialize, Deserialize)]
+/// What a socket carries through hibernation: 2,048 bytes at most, as lines of text, which take far less code to read than JSON.
+#[derive(Clone, Default)]
 pub struct Attached {
     /// Tells it from those accepted in the same millisecond.
-    #[serde(rename = "n")]
-    pub(super) number: u32,
+    pub(super) number: i64,
     /// When it was accepted, in milliseconds.
-    #[serde(rename = "t")]
     pub accepted_at: i64,
     /// Messages that the hub did not know.
-    #[serde(rename = "m")]
-    pub(super) mistakes: u32,
+    pub(super) mistakes: i64,
+    /// The last event that was sent to somebody who watches.
+    pub cursor: i64,
+    /// When the token of somebody who watches ends, in milliseconds; 0 if it does not.
+    pub until: i64,
+    /// By which grant; empty with the owner's own token.
+    pub grant: String,
     /// Who listens: an executor's name. Empty if it is no executor.
-    #[serde(rename = "x")]
     pub executor: String,
     /// Where it finds work.
-    #[serde(rename = "a")]
     pub addresses: Vec<String>,
-    /// The last event that was sent to somebody who watches.
-    #[serde(rename = "c")]
-    pub cursor: i64,
-    /// By which grant; empty with the owner's own token.
-    #[serde(rename = "g")]
-    pub grant: String,
-    /// When its token ends, in milliseconds; 0 if it does not.
-    #[serde(rename = "u")]
-    pub until: i64,
+}
+
+impl Attached {
+    fn write(&self) -> String {
+        let numbers = [self.number, self.accepted_at, self.mistakes, self.cursor, self.until].map(|n| n.to_string());
+        let [texts, addresses] = [[self.grant.as_str(), self.executor.as_str()].join("\n"), self.addresses.join("\n")];
+        [numbers.join("\n"), texts, addresses].join("\n")
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut lines = text.split('\n');
+        let mut number = || lines.next()?.parse().ok();
+        let [number, accepted_at, mistakes, cursor, until] = [number()?, number()?, number()?, number()?, number()?];
+        let (grant, executor) = (lines.next()?.to_owned(), lines.next()?.to_owned());
+        let addresses = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        Some(Self { number, accepted_at, mistakes, cursor, until, grant, executor, addresses })
+    }
 }
 
 /// An open socket.
@@ -137,8 +144,7 @@ impl LiveSocket {
 
     /// Makes what it carries survive hibernation.
     pub fn attach(&self) {
-        let text = serde_json::to_string(&self.attached).unwrap_or_default();
-        if let Err(error) = self.raw.attach(&text) {
+        if let Err(error) = self.raw.attach(&self.attached.write()) {
             console_error!("a socket keeps no attachment: {error:?}");
         }
     }
@@ -194,7 +200,7 @@ impl Sockets {
 
     fn live(&self, raw: RawSocket) -> Option<LiveSocket> {
         let text = raw.attached().ok()?.as_string()?;
-        let attached = serde_json::from_str(&text).ok()?;
+        let attached = Attached::read(&text)?;
         Some(LiveSocket { raw, state: self.state.clone(), attached })
     }
 
@@ -202,14 +208,14 @@ impl Sockets {
     /// client.
     pub fn open(&self, attached: Attached, tags: &[&str]) -> Result<(LiveSocket, worker::Response), worker::Error> {
         thread_local! {
-            static NUMBER: Cell<u32> = const { Cell::new(0) };
+            static NUMBER: Cell<i64> = const { Cell::new(0) };
         }
         let pair = WebSocketPair::new()?;
         self.state.answer_pings(&WebSocketRequestResponsePair::new(PING, PONG)?)?;
         let server: &worker::web_sys::WebSocket = pair.server.as_ref();
         let raw: RawSocket = JsValue::from(server).unchecked_into();
         self.state.accept(&raw, tags.iter().map(|tag| JsValue::from_str(tag)).collect())?;
-        let number = NUMBER.replace(NUMBER.get().wrapping_add(1));
+        let number = NUMBER.replace(NUMBER.get() + 1);
         let attached = Attached { number, accepted_at: clock(), ..attached };
         let socket = LiveSocket { raw, state: self.state.clone(), attached };
         socket.attach();

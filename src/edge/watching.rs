@@ -8,7 +8,6 @@
 //! The grant by which a socket was opened is looked at each time before something is sent: what was revoked gets nothing more.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ const LATER: Duration = Duration::from_millis(250);
 struct Watcher {
     socket: LiveSocket,
     /// Tasks that changed without an event since it was last sent something; too many are one.
-    changes: BTreeSet<String>,
+    changes: Vec<String>,
     too_many_changes: bool,
     /// Since when it has taken nothing of what lies unread, and how much that is.
     stuck: Option<(i64, u32)>,
@@ -42,7 +41,7 @@ struct Watcher {
 
 impl Watcher {
     fn new(socket: LiveSocket) -> Self {
-        Self { socket, changes: BTreeSet::new(), too_many_changes: false, stuck: None }
+        Self { socket, changes: Vec::new(), too_many_changes: false, stuck: None }
     }
 
     fn cursor(&self) -> i64 {
@@ -60,7 +59,9 @@ impl Watcher {
                 self.too_many_changes = true;
                 return;
             }
-            self.changes.insert((*id).clone());
+            if !self.changes.contains(*id) {
+                self.changes.push((*id).clone());
+            }
         }
     }
 
@@ -188,8 +189,8 @@ impl Watching {
     }
 
     /// Moves `head` over the events that were written since, and returns their tasks.
-    fn newly_written(&self, object: &Rc<Object>) -> BTreeSet<String> {
-        let mut tasks = BTreeSet::new();
+    fn newly_written(&self, object: &Rc<Object>) -> Vec<String> {
+        let mut tasks = Vec::new();
         while let Some(events) = read(object, self.head.get()) {
             let Some(last) = events.last() else { break };
             self.head.set(last.seq);
