@@ -234,8 +234,9 @@ pub(super) fn send_due(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead) ->
     if life == task.life {
         return Ok(false);
     }
-    store(hub, task, &life, task.event_seq)?;
+    let wishes = store(hub, task, &life, task.event_seq)?;
     post(hub, effects, wakes)?;
+    owed::owe(hub, effects, task, &life, &wishes)?;
     Ok(true)
 }
 

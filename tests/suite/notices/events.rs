@@ -100,6 +100,19 @@ fn a_wake_that_was_given_up_is_told_with_what_the_receiver_said() {
     assert!(text(&said, "message").contains("answered 500") && text(&said, "message").contains("wake_executor"));
 }
 
+/// However that can be: a wake that the outbox has lost is not waited for without end.
+#[test]
+fn a_wake_that_left_no_trace_is_given_up_and_told() {
+    let world = telling(&[("WAKE_MAX_ATTEMPTS", "1")]);
+    let wake = json!({ "adapter": "webhook", "url": "https://bot.example/", "auth": { "kind": "none" } });
+    world.webhook_executor("bot", &[], wake);
+    let id = world.submit(&task_for("bot"));
+    world.db.connection().execute("DELETE FROM outbox", []).unwrap();
+    let said = said(&only(&world.pass_and_sweep(900_000)));
+    assert_eq!(text(&said, "title"), "Cannot wake bot: book a table");
+    assert_eq!(world.life(&id).next_wake_at, None);
+}
+
 #[test]
 fn success_is_told_only_if_somebody_asked_for_it() {
     let end = |world: &World, notify: Option<&[&str]>| {
