@@ -107,13 +107,23 @@ impl Alarm {
         }
     }
 
-    /// Makes sure that the alarm rings when the next timer is due, which `next_due` looks up. While it rings, that is left
-    /// to `ring`.
-    pub fn follow(&self, object: &Object, next_due: impl FnOnce() -> Result<Option<i64>, DatabaseError>) {
+    /// Makes sure that the alarm rings for this timer, which was just set. Where it is not certain that it rings for those of
+    /// before, or none is given, `next_due` looks up when the next is due. While it rings, that is left to `ring`.
+    pub fn follow(
+        &self,
+        object: &Object,
+        timer: Option<i64>,
+        next_due: impl FnOnce() -> Result<Option<i64>, DatabaseError>,
+    ) {
         let now = clock();
         if self.ringing_since.get().is_some_and(|since| now - since < RINGING_MS_MAX) {
             return;
         }
+        let is_certain = !self.is_overdue(now);
+        let next_due = || match timer {
+            Some(at) if is_certain => Ok(Some(at)),
+            Some(_) | None => next_due(),
+        };
         let due = match guarded_now(next_due) {
             Ok(Ok(Some(due))) => due,
             Ok(Ok(None)) => {
@@ -196,7 +206,7 @@ pub fn mend(object: &Rc<Object>) {
         if matches!(reader.alarm.armed.get(), Armed::At(_)) {
             sweep_now(&reader).await;
         } else if let Ok(due) = reader.run(clock(), |hub| hub.next_due()) {
-            reader.alarm.follow(&reader, || due);
+            reader.alarm.follow(&reader, None, || due);
         }
     });
 }
@@ -222,7 +232,7 @@ pub async fn ring(object: &Rc<Object>) -> worker::Result<()> {
 pub async fn sweep_now(object: &Rc<Object>) {
     let due = sweep_all(object).await;
     let next = object.alarm.next_after(due, clock());
-    object.alarm.follow(object, || Ok(next));
+    object.alarm.follow(object, None, || Ok(next));
 }
 
 /// Handles everything that is due, in bounded batches between which requests get their turn. Returns when the next timer is

@@ -16,6 +16,7 @@ use worker::{SqlStorage, State, Storage, console_error};
 use super::glue::{self, Bound, Found};
 use crate::store::database::{Database, DatabaseError, Row, RowsUsed, Value, check_storable};
 use crate::store::executors::Known;
+use crate::store::timers::Timers;
 
 #[wasm_bindgen]
 extern "C" {
@@ -36,6 +37,7 @@ pub struct ObjectDatabase {
     statements: RefCell<HashMap<*const str, JsString>>,
     used: Cell<RowsUsed>,
     known_executors: Known,
+    timers: Timers,
 }
 
 impl ObjectDatabase {
@@ -43,7 +45,14 @@ impl ObjectDatabase {
     pub fn new(state: &State) -> Self {
         let storage = state.storage();
         let sql = storage.sql();
-        Self { storage, sql, statements: RefCell::default(), used: Cell::default(), known_executors: Known::default() }
+        Self {
+            storage,
+            sql,
+            statements: RefCell::default(),
+            used: Cell::default(),
+            known_executors: Known::default(),
+            timers: Timers::default(),
+        }
     }
 
     /// Counts rows that the object wrote beside SQL: each move of the alarm is billed as one.
@@ -110,6 +119,10 @@ impl Database for ObjectDatabase {
 
     fn known_executors(&self) -> &Known {
         &self.known_executors
+    }
+
+    fn timers(&self) -> &Timers {
+        &self.timers
     }
 }
 

@@ -301,9 +301,10 @@ impl Object {
         let result = guarded_now(|| body(&hub));
         let effects = hub.take_effects();
         let wrote = self.database.rows_used().written > written_before;
-        if wrote && (effects.timers_moved || self.alarm.is_overdue(clock())) {
-            self.alarm.follow(self, || hub.next_due());
-        } else if !wrote && self.alarm.is_overdue(clock()) {
+        let timer = self.database.timers().take();
+        if timer.is_some() || (wrote && self.alarm.is_overdue(clock())) {
+            self.alarm.follow(self, timer, || hub.next_due());
+        } else if self.alarm.is_overdue(clock()) {
             alarm::mend(self);
         }
         self.set_going(effects, wrote);
@@ -318,7 +319,7 @@ impl Object {
     }
 
     fn set_going(self: &Rc<Self>, effects: Effects, wrote: bool) {
-        let Effects { changed, ready, outbox, cut_off, timers_moved: _ } = effects;
+        let Effects { changed, ready, outbox, cut_off } = effects;
         let published = Published { changed: &changed, ready: &ready, cut_off: &cut_off, wrote };
         if guarded_now(|| self.broadcast.publish(self, &published)).is_err() {
             console_error!("telling what a command changed panicked");

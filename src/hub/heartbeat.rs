@@ -100,8 +100,7 @@ fn renew(
     }
     // `due_at` stays behind a lease that grows; it must not stay ahead of one that shrinks because its setting did.
     let due_at = next.due_at(hub.settings.lease_ms);
-    effects.timers_moved = task.due_at.is_none() || due_at < task.due_at;
-    if effects.timers_moved {
+    if task.due_at.is_none() || due_at < task.due_at {
         tasks::rearm(hub.db, &task.id, (next.state, next.attempt), due_at)?;
     }
     if writes.note.is_some() || writes.progress.is_some() {

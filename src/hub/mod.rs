@@ -104,8 +104,6 @@ pub struct Effects {
     pub outbox: Vec<Order>,
     /// Executors whose sockets must close now: disabled, deleted, with a key that ended, or with other queues.
     pub cut_off: Vec<String>,
-    /// Whether a timer may have been set, so that the alarm must be looked after.
-    pub timers_moved: bool,
 }
 
 /// Everything a command needs beside its input.
@@ -163,7 +161,7 @@ impl<'h> Hub<'h> {
     fn command<T, E: From<DatabaseError>>(&self, body: impl Fn(&mut Effects) -> Result<T, E>) -> Result<T, E> {
         let mut outcome: Option<Result<(T, Effects), E>> = None;
         let committed = self.db.atomically(&mut || {
-            let mut effects = Effects { timers_moved: true, ..Effects::default() };
+            let mut effects = Effects::default();
             let result = body(&mut effects);
             crate::hooks::panic_point("transaction");
             let failed = result.is_err();
@@ -177,7 +175,6 @@ impl<'h> Hub<'h> {
                 all.ready.extend(effects.ready);
                 all.outbox.extend(effects.outbox);
                 all.cut_off.extend(effects.cut_off);
-                all.timers_moved |= effects.timers_moved;
                 Ok(value)
             }
             (_, Some(Err(rejected))) => Err(rejected),

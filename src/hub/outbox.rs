@@ -153,7 +153,9 @@ pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Res
         // With its claim, it has fallen due by itself.
         (Delivery::NotTried, _) if hub.now >= row.next_at => Ok(()),
         (Delivery::NotTried, _) => {
-            let back = OutboxRow { next_at: hub.now, attempts: row.attempts.saturating_sub(1), ..row.clone() };
+            // Not below 1: its body is made, and must not change any more.
+            let attempts = row.attempts.saturating_sub(1).max(1);
+            let back = OutboxRow { next_at: hub.now, attempts, ..row.clone() };
             outbox::move_to(hub.db, row, &back).map(drop)
         }
         (_, Kind::Wake) => wakes::ended(hub, effects, order, delivery),

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::executors::Known;
+use super::timers::Timers;
 use crate::domain::storage::StorageFailure;
 
 /// Integers beyond this do not survive the way through a JavaScript number.
@@ -132,6 +133,9 @@ pub trait Database {
 
     /// The executors that were found in this database; none when it was opened or has undone a block.
     fn known_executors(&self) -> &Known;
+
+    /// The timers that were set in this database.
+    fn timers(&self) -> &Timers;
 }
 
 /// Checks what both databases must refuse alike before they bind a parameter.

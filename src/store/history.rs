@@ -3,6 +3,7 @@
 
 use super::database::{Database, DatabaseError, Value};
 use super::row::Columns;
+use super::timers;
 use crate::domain::ids::TaskId;
 
 /// The executor to which they are addressed.
@@ -111,6 +112,7 @@ pub fn add(db: &dyn Database, now: i64, fill: Fill, tasks: u64) -> Result<(), Da
             let prefix = TaskId::time_prefix(at).into();
             let parameters =
                 [prefix, at.into(), first.into(), Value::Integer(i64::try_from(count).unwrap_or_default())];
+            timers::set(db, (fill == Fill::Expired).then_some(at));
             db.execute(task_sql, &parameters)?;
             db.execute(event_sql, &parameters).map(drop)
         })?;

@@ -19,7 +19,7 @@ pub mod outbox;
 pub mod owner;
 mod row;
 pub mod tasks;
-mod timers;
+pub mod timers;
 
 pub use timers::next_due;
 

@@ -5,6 +5,7 @@
 
 use super::database::{Database, DatabaseError, Row, Value};
 use super::row::Columns;
+use super::timers;
 
 /// What kind of message a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,13 @@ pub struct OutboxRow {
     pub created_at: i64,
     /// What is sent, byte for byte; at 0 attempts, what it will be made of.
     pub body: String,
+}
+
+impl OutboxRow {
+    /// When it is to be sent (again).
+    fn due_at(&self) -> Option<i64> {
+        (self.state == State::Due).then_some(self.next_at)
+    }
 }
 
 impl Kind {
@@ -116,6 +124,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// Writes a message.
 pub fn insert(db: &dyn Database, row: &OutboxRow) -> Result<(), DatabaseError> {
+    timers::set(db, row.due_at());
     let parameters = [
         row.state.as_str().into(),
         row.next_at.into(),
@@ -150,6 +159,7 @@ pub fn page(db: &dyn Database, state: State, rows_max: usize) -> Result<Vec<Outb
 
 /// Changes a message from what was read to what it shall be. `false`: somebody has changed it since.
 pub fn move_to(db: &dyn Database, row: &OutboxRow, next: &OutboxRow) -> Result<bool, DatabaseError> {
+    timers::set(db, next.due_at());
     let parameters = [
         row.state.as_str().into(),
         row.next_at.into(),

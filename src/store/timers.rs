@@ -1,4 +1,9 @@
 //! When the clock has something to do next.
+//!
+//! Whatever sets a timer notes it here, so that the alarm can follow without a look at the tables: the six statements that
+//! write a `due_at` or a `next_at`, and nobody else.
+
+use std::cell::Cell;
 
 use super::database::{Database, DatabaseError};
 use super::row::Columns;
@@ -7,6 +12,23 @@ const NEXT_DUE: &str = "SELECT (SELECT due_at FROM tasks WHERE due_at IS NOT NUL
   (SELECT next_at FROM outbox WHERE state = 'due' ORDER BY next_at LIMIT 1)";
 
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("timers::next_due", NEXT_DUE)];
+
+/// The earliest timer that was set in a database since this was last asked.
+#[derive(Debug, Default)]
+pub struct Timers(Cell<Option<i64>>);
+
+impl Timers {
+    /// The earliest, in milliseconds; begins anew. It may have been undone since.
+    pub fn take(&self) -> Option<i64> {
+        self.0.take()
+    }
+}
+
+/// Notes a timer that is being set.
+pub(super) fn set(db: &dyn Database, at: Option<i64>) {
+    let earliest = &db.timers().0;
+    earliest.set(earliest.get().into_iter().chain(at).min());
+}
 
 /// The earliest timer of all tasks and of the outbox, in milliseconds.
 pub fn next_due(db: &dyn Database) -> Result<Option<i64>, DatabaseError> {

@@ -7,6 +7,7 @@ use crate::domain::limits::PRIORITY_MAX;
 use crate::domain::task::{Address, Lane, Life, State};
 use crate::store::database::{Database, DatabaseError, Value};
 use crate::store::row::Columns;
+use crate::store::timers;
 
 /// Whom a task's submitter wants told, which every change of its state returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,6 +150,7 @@ pub(super) const DELETE: &str = "DELETE FROM tasks WHERE id = ?1 AND lane IS NUL
 /// Writes a new task.
 pub fn insert(db: &dyn Database, task: &NewTask<'_>) -> Result<(), DatabaseError> {
     let life = task.life;
+    timers::set(db, task.due_at);
     let parameters = [
         task.id.into(),
         life.state.as_str().into(),
@@ -246,6 +248,7 @@ pub fn move_on(
     now: i64,
     (message_seq, error): (Option<i64>, Option<&str>),
 ) -> Result<Option<Wishes>, DatabaseError> {
+    timers::set(db, due_at);
     let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
     parameters.extend([message_seq.into(), error.into()]);
     wishes(db, MOVE_ON, &parameters)
@@ -275,6 +278,7 @@ pub fn claim(
     event_seq: i64,
     now: i64,
 ) -> Result<Option<TaskFull>, DatabaseError> {
+    timers::set(db, due_at);
     db.execute(CLAIM, &moved_parameters(task, next, due_at, event_seq, now))?.pop().map(full_row).transpose()
 }
 
@@ -288,6 +292,7 @@ pub fn finish(
     now: i64,
     (token_hash, writes): (&str, &AttemptWrites),
 ) -> Result<Option<Wishes>, DatabaseError> {
+    timers::set(db, due_at);
     let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
     parameters.extend([
         writes.progress.into(),
@@ -360,6 +365,7 @@ pub fn wake(
     match due {
         WakeDue::Stays => wishes(db, WAKE_LATER, &parameters),
         WakeDue::At(due_at) => {
+            timers::set(db, due_at);
             parameters.push(due_at.into());
             wishes(db, WAKE, &parameters)
         }
@@ -383,6 +389,7 @@ pub fn rearm(
     (state, attempt): (State, u32),
     due_at: Option<i64>,
 ) -> Result<(), DatabaseError> {
+    timers::set(db, due_at);
     db.execute(REARM, &[id.into(), state.as_str().into(), attempt.into(), due_at.into()]).map(drop)
 }
 

@@ -197,3 +197,15 @@ fn a_notice_that_cannot_be_written_takes_the_change_with_it() {
     }
     panic!("it never went well");
 }
+
+/// A notice whose turn did not come is the same notice, and no draft.
+#[test]
+fn a_notice_that_was_not_begun_is_sent_as_it_was() {
+    let world = telling(&[]);
+    let key = world.executor("bot", &[]);
+    let held = world.working("bot", &key);
+    let first = only(&world.attempt_with_effects("result", &held, json!({ "status": "failed", "error": "no" })));
+    world.delivered(&first, &Delivery::NotTried);
+    let again = only(&world.dispatch());
+    assert_eq!((again.row.id, again.request.body), (first.row.id, first.request.body));
+}

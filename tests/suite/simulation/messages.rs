@@ -72,7 +72,7 @@ impl Messages {
         message.claimed_until = None;
         match delivery {
             Delivery::Accepted => message.accepted = true,
-            Delivery::NotTried => message.tries -= 1,
+            Delivery::NotTried => message.tries = (message.tries - 1).max(1),
             Delivery::Unknown | Delivery::Rejected { .. } => {}
         }
     }
@@ -106,10 +106,13 @@ impl Messages {
     }
 
     /// What was given up long ago may be forgotten.
-    pub fn purged(&mut self) {
-        let sent = &self.sent;
-        self.owed.retain(|id| sent.get(id).is_none_or(|message| message.tries < TRIES_MAX));
-        self.sent.retain(|_, message| message.tries < TRIES_MAX);
+    pub fn purged(&mut self, db: &NativeDatabase) {
+        let is_gone = |id: &String| db.execute(STANDING, &[id.into()]).expect("the outbox can be read").is_empty();
+        let dead = self.sent.iter().filter(|(id, message)| message.tries >= TRIES_MAX && is_gone(id));
+        for id in dead.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.sent.remove(&id);
+            self.owed.remove(&id);
+        }
     }
 
     /// What is over and told of need not be remembered.

@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use taskhub::domain::limits::VALUE_BYTES_MAX;
 use taskhub::store::database::{Database, DatabaseError, INTEGER_MAX, Row, RowsUsed, Value, check_storable};
 use taskhub::store::executors::Known;
+use taskhub::store::timers::Timers;
 
 /// An in-memory or file database behind the store's trait.
 pub struct NativeDatabase {
@@ -26,6 +27,7 @@ pub struct NativeDatabase {
     /// Whether a statement may begin or end a transaction: only the database's own, never the store's.
     own_statement: Arc<AtomicBool>,
     known_executors: Known,
+    timers: Timers,
 }
 
 impl NativeDatabase {
@@ -56,7 +58,15 @@ impl NativeDatabase {
         connection.authorizer(Some(authorize)).expect("an authorizer can be set");
         let known_executors = Known::default();
         let depth = Cell::new(0);
-        Self { connection, depth, fail_in: Cell::new(None), by_panic: Cell::new(false), own_statement, known_executors }
+        Self {
+            connection,
+            depth,
+            fail_in: Cell::new(None),
+            by_panic: Cell::new(false),
+            own_statement,
+            known_executors,
+            timers: Timers::default(),
+        }
     }
 
     /// Makes the statement after the next `statements` ones fail, once.
@@ -226,5 +236,9 @@ impl Database for NativeDatabase {
 
     fn known_executors(&self) -> &Known {
         &self.known_executors
+    }
+
+    fn timers(&self) -> &Timers {
+        &self.timers
     }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use taskhub::faults::{Fault, on};
 use taskhub::store::database::{Database, DatabaseError, Row, RowsUsed, Value};
 use taskhub::store::executors::Known;
+use taskhub::store::timers::Timers;
 
 use crate::support::NativeDatabase;
 
@@ -154,5 +155,9 @@ impl Database for FaultyDatabase<'_> {
 
     fn known_executors(&self) -> &Known {
         self.0.known_executors()
+    }
+
+    fn timers(&self) -> &Timers {
+        self.0.timers()
     }
 }

@@ -137,6 +137,8 @@ pub struct Workload {
     presence: Presence,
     now: Cell<i64>,
     alarm: Cell<Option<i64>>,
+    /// Whether the alarm is known to ring for every timer of before; after the object was loaded that has to be looked up.
+    is_certain: Cell<bool>,
     agents: Vec<Agent>,
     in_flight: Vec<Order>,
     submits: VecDeque<(Submit, String)>,
@@ -173,6 +175,7 @@ impl Workload {
             presence: Presence::default(),
             now: Cell::new(1_800_000_000_000),
             alarm: Cell::new(None),
+            is_certain: Cell::default(),
             agents: Vec::new(),
             in_flight: Vec::new(),
             submits: VecDeque::new(),
@@ -351,7 +354,10 @@ impl Workload {
             let hub = Hub::new(db, &self.settings, &self.presence, &self.chance, now, "https://hub.example");
             let answer = body(&hub);
             let pending = self.db.call_off();
-            (answer, hub.take_effects(), hub.next_due().expect("the next timer can be read"), pending)
+            let timer = db.timers().take();
+            let look_up = || hub.next_due().expect("the next timer can be read");
+            let due = if self.is_certain.replace(true) { timer } else { look_up() };
+            (answer, hub.take_effects(), due, pending)
         });
         self.injected = armed && !pending;
         let before = self.newest;

@@ -63,6 +63,7 @@ impl Workload {
         if self.chance.percent(30) {
             self.alarm.set(None);
         }
+        self.is_certain.set(false);
         migrate(&self.db).expect("an existing database opens");
     }
 
@@ -95,6 +96,10 @@ impl Workload {
                 break;
             }
         }
+        // When it has rung, the next is looked up.
+        self.alarm.set(None);
+        self.is_certain.set(false);
+        self.command_without_failure(|_| ());
     }
 
     pub(super) fn resent(&mut self, effects: &Effects) {
@@ -127,7 +132,7 @@ impl Workload {
             }
         }
         match self.command(purge_outbox).0 {
-            Ok(()) => self.auditor.messages.purged(),
+            Ok(()) => self.auditor.messages.purged(&self.db),
             Err(error) => self.failure(&error),
         }
         self.auditor.purged(self.now.get());
