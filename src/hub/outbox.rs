@@ -105,6 +105,11 @@ fn claim_ends(hub: &Hub<'_>, request: &OutboundRequest) -> i64 {
     hub.now + lasts_ms
 }
 
+/// The next moment. No claim of before ends then, so nobody who held one can take the message for still held.
+fn at_once(hub: &Hub<'_>) -> i64 {
+    hub.now + 1
+}
+
 /// Claims messages that are due, the longest overdue first, at most `room` of them and a bounded batch; the effects bring
 /// them to whoever sends. Each is one transaction, so that one that cannot be made ready does not hold up the others.
 pub fn dispatch(hub: &Hub<'_>, room: usize) -> Result<Dispatched, DatabaseError> {
@@ -155,7 +160,7 @@ pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Res
         (Delivery::NotTried, _) => {
             // Not below 1: its body is made, and must not change any more.
             let attempts = row.attempts.saturating_sub(1).max(1);
-            let back = OutboxRow { next_at: hub.now, attempts, ..row.clone() };
+            let back = OutboxRow { next_at: at_once(hub), attempts, ..row.clone() };
             outbox::move_to(hub.db, row, &back).map(drop)
         }
         (_, Kind::Wake) => wakes::ended(hub, effects, order, delivery),
@@ -198,7 +203,7 @@ pub fn revive(hub: &Hub<'_>, id: &str) -> Result<bool, DatabaseError> {
     hub.command(|_| {
         let Some(row) = dead(hub, id)? else { return Ok(false) };
         // Its body was sent before, so it must not change, as it would at 0.
-        let due = OutboxRow { state: State::Due, next_at: hub.now, attempts: 1, ..row.clone() };
+        let due = OutboxRow { state: State::Due, next_at: at_once(hub), attempts: 1, ..row.clone() };
         outbox::move_to(hub.db, &row, &due)
     })
 }

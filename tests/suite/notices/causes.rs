@@ -144,6 +144,7 @@ fn one_that_was_given_back_untried_goes_out_as_it_was() {
     let order = fail(&world, &key, "first").remove(0);
     world.delivered(&order, &Delivery::NotTried);
     assert_eq!(fail(&world, &key, "second"), [], "it is under way still");
+    world.pass(1);
     let again = only(&world.dispatch());
     assert_eq!((&again.row.id, &again.request.body), (&order.row.id, &order.request.body));
 }
@@ -196,16 +197,4 @@ fn a_notice_that_cannot_be_written_takes_the_change_with_it() {
         }
     }
     panic!("it never went well");
-}
-
-/// A notice whose turn did not come is the same notice, and no draft.
-#[test]
-fn a_notice_that_was_not_begun_is_sent_as_it_was() {
-    let world = telling(&[]);
-    let key = world.executor("bot", &[]);
-    let held = world.working("bot", &key);
-    let first = only(&world.attempt_with_effects("result", &held, json!({ "status": "failed", "error": "no" })));
-    world.delivered(&first, &Delivery::NotTried);
-    let again = only(&world.dispatch());
-    assert_eq!((again.row.id, again.request.body), (first.row.id, first.request.body));
 }

@@ -97,7 +97,7 @@ fn what_was_not_begun_is_due_at_once_and_spends_no_tries() {
         let order = world.run(hub::list_outbox).0.unwrap().0.remove(0);
         assert!(order.attempts <= 2, "it spends at most one");
         world.record(&Order { row: order, ..first.clone() }, Delivery::NotTried);
-        only(world.pass_and_sweep(0));
+        only(world.pass_and_sweep(1));
     }
 }
 

@@ -49,7 +49,7 @@ fn it_is_sent_again_as_it_was_if_the_owner_wants() {
     let (world, id) = given_up();
     assert_eq!(world.owner("POST", &format!("/api/outbox/{id}/retry"), json!(null)).0, 200);
     assert_eq!(outbox(&world)["due"][0]["id"], json!(id));
-    let order = only(world.pass_and_sweep(0));
+    let order = only(world.pass_and_sweep(1));
     assert_eq!(order.row.id, id);
     let (status, answer) = world.owner("POST", &format!("/api/outbox/{id}/retry"), json!(null));
     assert_eq!((status, &answer["code"]), (404, &json!("message_not_found")), "it is on its way");

@@ -13,7 +13,16 @@ const TRIES_MAX: u32 = 8;
 /// How long whoever sends has to begin and to record, beyond the time-out of the request.
 const GRACE_MS: i64 = 5_000;
 const COLLECTED: &str = "SELECT subject, count FROM outbox WHERE kind = 'notice' AND attempts = 0";
-const STANDING: &str = "SELECT state FROM outbox WHERE id = ?1";
+const STANDING: &str = "SELECT id, state FROM outbox";
+
+/// Where each message stands that is in the outbox, by its id.
+fn standing(db: &NativeDatabase) -> BTreeMap<String, String> {
+    let standing = |row: Vec<Value>| match <[Value; 2]>::try_from(row) {
+        Ok([Value::Text(id), Value::Text(state)]) => (id, state),
+        other => panic!("no message: {other:?}"),
+    };
+    db.rows(STANDING).into_iter().map(standing).collect()
+}
 
 #[derive(Clone, Debug, Default)]
 struct Message {
@@ -82,13 +91,11 @@ impl Messages {
         for id in self.sent.keys().filter(|id| id.starts_with("end_")) {
             assert!(self.owed.contains(id), "{id} was sent and is not owed");
         }
+        let outbox = standing(db);
         for id in &self.owed {
             let sent = self.sent.get(id).cloned().unwrap_or_default();
-            let row = db.execute(STANDING, &[id.into()]).expect("the outbox can be read").pop();
-            match row.as_deref() {
-                Some([Value::Text(state)]) if state == "due" => {
-                    assert!(!sent.accepted, "{id} was accepted and is kept")
-                }
+            match outbox.get(id).map(String::as_str) {
+                Some("due") => assert!(!sent.accepted, "{id} was accepted and is kept"),
                 Some(_) => assert_eq!(sent.tries, TRIES_MAX, "{id} was given up before its bound"),
                 None => assert!(sent.accepted, "{id} is owed to the outside and was lost"),
             }
@@ -107,8 +114,8 @@ impl Messages {
 
     /// What was given up long ago may be forgotten.
     pub fn purged(&mut self, db: &NativeDatabase) {
-        let is_gone = |id: &String| db.execute(STANDING, &[id.into()]).expect("the outbox can be read").is_empty();
-        let dead = self.sent.iter().filter(|(id, message)| message.tries >= TRIES_MAX && is_gone(id));
+        let outbox = standing(db);
+        let dead = self.sent.iter().filter(|(id, sent)| sent.tries >= TRIES_MAX && !outbox.contains_key(*id));
         for id in dead.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.sent.remove(&id);
             self.owed.remove(&id);

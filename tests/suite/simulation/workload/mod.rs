@@ -297,7 +297,7 @@ impl Workload {
                 self.judge(true);
             }
             90 => self.wake_executor(),
-            91..=95 => self.receiver(),
+            91..=95 => self.receivers(),
             96 => self.restart(),
             97 => self.purge(),
             _ => self.alarm_by_chance(),

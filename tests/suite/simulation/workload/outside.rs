@@ -2,12 +2,20 @@
 
 use super::*;
 
+/// Messages that meet their fate in one step.
+const RECEIVERS_MAX: u64 = 4;
 /// Whether a message is still claimed as it was when it was sent.
 const CLAIMED: &str = "SELECT 1 FROM outbox WHERE state = 'due' AND next_at = ?1 AND id = ?2";
 
 impl Workload {
     /// Receivers accept, refuse, ask to be left alone, time out, or the hub never learns; or it had too much to send.
-    pub(super) fn receiver(&mut self) {
+    pub(super) fn receivers(&mut self) {
+        for _ in 0..=self.chance.below(RECEIVERS_MAX) {
+            self.receiver();
+        }
+    }
+
+    fn receiver(&mut self) {
         if self.in_flight.is_empty() {
             return;
         }
