@@ -119,6 +119,17 @@ impl NoticeEvents {
         self.iter().map(|event| event.as_str().to_owned()).collect()
     }
 
+    /// What is told of a task, where these are the owner's choice: what its submitter names comes on top, so that whoever asks to
+    /// hear of its end hears of its questions as before; an empty list wants nothing told.
+    #[must_use]
+    pub fn with_wish(self, wish: Option<&str>) -> Self {
+        match wish.and_then(Self::of_wish) {
+            None => self,
+            Some(Self::NONE) => Self::NONE,
+            Some(Self(more)) => Self(self.0 | more),
+        }
+    }
+
     /// The JSON list that `of_wish` reads.
     pub fn to_wish(self) -> String {
         Json::from(self.names()).to_string()
@@ -159,7 +170,7 @@ pub struct Notice<'n> {
     pub text: String,
     /// What the executor said.
     pub quote: Option<Quote>,
-    /// The events that the task's submitter wants told, as a JSON list; it wins over the owner's choice.
+    /// The events of which the task's submitter wants the owner told as well, as a JSON list; an empty one: of none.
     pub wishes: Option<&'n str>,
 }
 
@@ -171,7 +182,7 @@ impl Notice<'_> {
 
     /// Whether it is wanted, where the owner wants these.
     pub fn is_wanted(&self, owners: NoticeEvents) -> bool {
-        self.wishes.and_then(NoticeEvents::of_wish).unwrap_or(owners).has(self.event)
+        owners.with_wish(self.wishes).has(self.event)
     }
 }
 

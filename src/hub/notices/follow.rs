@@ -2,7 +2,7 @@
 
 use super::words::{self, About};
 use super::{silence, tell};
-use crate::domain::notice::{NoticeEvent, NoticeEvents};
+use crate::domain::notice::NoticeEvent;
 use crate::domain::task::{FailureCode, Lane, Life, State, WaitingOn, WakeStatus};
 use crate::hub::wakes::{self, Consumers};
 use crate::hub::{Effects, Hub};
@@ -39,7 +39,7 @@ pub(in crate::hub) fn follow(
     }
     let Some(event) = event(&task.life, next) else { return Ok(()) };
     let wishes = wishes.notify.as_deref();
-    if !wishes.and_then(NoticeEvents::of_wish).unwrap_or(ntfy.events).has(event) {
+    if !ntfy.events.with_wish(wishes).has(event) {
         return Ok(());
     }
     let Some(now) = tasks::full(hub.db, &task.id)? else { return Ok(()) };

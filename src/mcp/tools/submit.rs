@@ -61,9 +61,9 @@ pub(super) struct Input {
     /// ended and not what came of it. Leave it out if you follow the task with get_task.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("format" = "uri")))]
     callback_url: Option<String>,
-    /// Of which of these events of the task the user is told on the phone, instead of those that the hub is set to:
-    /// input_required, approval_required, wake_given_up, failed, completed. [] for none. Name completed if the user wants to
-    /// hear when it is done.
+    /// Of which of these events of the task the user is told on the phone beside those that the hub is set to: completed,
+    /// input_required, approval_required, wake_given_up, failed. Name completed if the user wants to hear when it is done; []
+    /// tells nothing of this task.
     notify: Option<Vec<String>>,
 }
 

@@ -12,7 +12,8 @@ use crate::store::timers;
 /// Whom a task's submitter wants told, which every change of its state returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// The events of which the owner is told, as a JSON list of their names; `None`: as the hub is set.
+    /// The events of which the owner is told beside those that the hub is set to, as a JSON list of their names; empty: of
+    /// none at all.
     pub notify: Option<String>,
     /// Who is told of its end.
     pub callback_url: Option<String>,

@@ -131,7 +131,7 @@ fn success_is_told_only_if_somebody_asked_for_it() {
 }
 
 #[test]
-fn a_tasks_own_choice_wins_over_the_hubs() {
+fn a_task_adds_to_what_the_owner_chose_or_wants_nothing_told() {
     let fail = |world: &World, notify: &[&str]| {
         let key = world.executor("bot", &[]);
         world.submit(&Submit { notify: Some(notify.iter().map(|n| (*n).to_owned()).collect()), ..task_for("bot") });
@@ -140,7 +140,8 @@ fn a_tasks_own_choice_wins_over_the_hubs() {
     };
     assert_eq!(fail(&telling(&[]), &[]), 0, "none at all");
     assert_eq!(fail(&telling(&[("NTFY_EVENTS", "none")]), &["failed"]), 1);
-    assert_eq!(fail(&telling(&[]), &["completed"]), 0);
+    assert_eq!(fail(&telling(&[]), &["completed"]), 1, "whoever asks for its end still hears of the rest");
+    assert_eq!(fail(&telling(&[("NTFY_EVENTS", "none")]), &["completed"]), 0);
     assert_eq!(fail(&World::new(), &["failed"]), 0, "nothing is configured");
 }
 

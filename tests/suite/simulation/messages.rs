@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use taskhub::hub::{Delivery, Order};
-use taskhub::store::database::{Database as _, Value};
+use taskhub::store::database::Value;
 use taskhub::store::outbox::Kind;
 
 use crate::support::NativeDatabase;
