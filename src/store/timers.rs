@@ -1,7 +1,7 @@
 //! When the clock has something to do next.
 //!
-//! Whatever sets a timer notes it here, so that the alarm can follow without a look at the tables: the six statements that
-//! write a `due_at` or a `next_at`, and nobody else.
+//! Whatever sets a timer notes it here, so that the alarm can follow without a look at the tables: every function of the store
+//! that writes a `due_at` or a `next_at`, and nobody else.
 
 use std::cell::Cell;
 

@@ -264,6 +264,7 @@ pub fn readdress(
     event_seq: i64,
     now: i64,
 ) -> Result<bool, DatabaseError> {
+    timers::set(db, due_at);
     let task = TaskHead { address: to.clone(), ..task.clone() };
     let mut parameters = moved_parameters(&task, next, due_at, event_seq, now);
     parameters.extend([to.executor_name().into(), to.queue_name().into()]);

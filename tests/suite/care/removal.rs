@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use taskhub::domain::limits::LEFT_TASKS_MAX;
 use taskhub::domain::task::{Address, State, WaitingOn};
 use taskhub::hub::{self, Submit, TasksLeft, When};
+use taskhub::store::database::Database as _;
 
 use super::{change, shown};
 use crate::support::{Held, World, task_for, task_in};
@@ -224,4 +225,23 @@ fn who_is_moved_to_is_woken() {
     assert_eq!(effects.outbox.len(), 1, "one wake for both");
     assert_eq!(effects.cut_off, ["bot", "bot"]);
     assert!(world.life(&id).next_wake_at.is_some());
+}
+
+/// Its socket takes the wake, so no message goes out whose timer would make the alarm ring.
+#[test]
+fn the_alarm_follows_a_task_that_moved_to_one_that_listens() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    world.webhook_executor(
+        "ant",
+        &[],
+        json!({ "adapter": "webhook", "url": "https://ant.example/", "auth": { "kind": "none" } }),
+    );
+    world.presence.set_listening("ant", true);
+    let id = world.submit(&task_for("bot"));
+    assert_eq!(world.db.timers().take(), None, "who polls is waited for without a timer");
+    let to = TasksLeft::Move(Address::executor("ant").unwrap());
+    let (removal, effects) = world.run(|hub| hub::delete_executor(hub, "bot", &to));
+    assert!(removal.unwrap().deleted && effects.outbox.is_empty());
+    assert_eq!(world.life(&id).next_wake_at, Some(world.now() + world.settings.rewake_after_ms));
 }

@@ -7,6 +7,7 @@ use taskhub::domain::settings::Settings;
 use taskhub::http::message::{Outcome, Request, Response, Wait};
 use taskhub::http::router;
 use taskhub::hub::{Effects, Entropy, Hub, Presence};
+use taskhub::store::database::{Database as _, Value};
 use taskhub::store::migrate::migrate;
 
 use super::native::NativeDatabase;
@@ -85,13 +86,34 @@ impl World {
     /// Runs one command and returns its answer with its effects.
     pub fn run<T>(&self, command: impl FnOnce(&Hub<'_>) -> T) -> (T, Effects) {
         let hub = self.hub();
-        let answer = command(&hub);
+        let answer = self.noting_timers(|| command(&hub));
         (answer, hub.take_effects())
+    }
+
+    /// The alarm follows the timers that are noted, so one that is now the earliest must be among them.
+    fn noting_timers<T>(&self, command: impl FnOnce() -> T) -> T {
+        let before = self.earliest_timer();
+        self.db.timers().take();
+        let answer = command();
+        let (after, noted) = (self.earliest_timer(), self.db.timers().take());
+        if let Some(after) = after.filter(|at| before.is_none_or(|before| *at < before)) {
+            assert!(noted.is_some_and(|at| at <= after), "a timer was set for {after}, and {noted:?} was noted");
+        }
+        answer
+    }
+
+    fn earliest_timer(&self) -> Option<i64> {
+        let sql = "SELECT due_at FROM tasks WHERE due_at IS NOT NULL UNION ALL SELECT next_at FROM outbox WHERE state = 'due'";
+        let timer = |row: Vec<Value>| match row.as_slice() {
+            [Value::Integer(at)] => *at,
+            other => panic!("{other:?} is no timer"),
+        };
+        self.db.rows(sql).into_iter().map(timer).min()
     }
 
     /// Sends a request through the router; one that waits is an error of the test.
     pub fn send(&self, request: &Request) -> Response {
-        match router::handle(&self.hub(), request) {
+        match self.noting_timers(|| router::handle(&self.hub(), request)) {
             Outcome::Reply(response) => response,
             waits => panic!("the request is not answered: {waits:?}"),
         }
