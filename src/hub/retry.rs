@@ -30,8 +30,8 @@ impl From<DatabaseError> for RetryRejected {
     }
 }
 
-/// Submits the same work again under `retry_of`, with the old task's checkpoint. A task has one retry: asking twice
-/// returns the same one; to try once more, retry the retry.
+/// Submits the same work again under `retry_of`, with the old task's checkpoint. A task has one retry: asking twice, or
+/// after somebody else has asked, returns the same one; to try once more, retry the retry.
 pub fn retry_task(hub: &Hub<'_>, submitter: &str, id: &str) -> Result<Submitted, RetryRejected> {
     let id = TaskId::parse(id).ok_or(RetryRejected::TaskNotFound)?;
     let task = tasks::full(hub.db, id.as_str())?.ok_or(RetryRejected::TaskNotFound)?;

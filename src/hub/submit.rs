@@ -21,7 +21,7 @@ use crate::faults::{self, Fault};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind, NewEvent};
 use crate::store::executors::{self, ExecutorRow};
-use crate::store::tasks::{self, NewTask, Wishes};
+use crate::store::tasks::{self, NewTask, TaskHead, Wishes};
 
 /// A moment, as a submitter may give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +128,13 @@ pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected
             && let Some(task) = tasks::by_idempotency_key(hub.db, &input.submitter, key)?
         {
             return if task.submit_hash == hash || faults::is_on(Fault::KeyIgnoresBody) {
-                let (waiting_on, attendance) = (None, None);
-                Ok(Submitted { id: task.id, state: task.life.state, existed: true, waiting_on, attendance })
+                Ok(existing(task))
             } else {
                 Err(SubmitRejected::IdempotencyConflict { task_id: task.id })
             };
+        }
+        if let Some(task) = retried_before(hub, input)? {
+            return Ok(existing(task));
         }
         let plan = Plan::of(hub, input)?;
         let consumers = match &plan.address {
@@ -144,6 +146,22 @@ pub fn submit(hub: &Hub<'_>, input: &Submit) -> Result<Submitted, SubmitRejected
             _ => Err(no_consumer(hub, input)?),
         }
     })
+}
+
+fn existing(task: TaskHead) -> Submitted {
+    Submitted { id: task.id, state: task.life.state, existed: true, waiting_on: None, attendance: None }
+}
+
+/// Names the retry of a task, whoever asks for it.
+fn retry_key(input: &Submit) -> Option<String> {
+    input.retry_of.as_ref().map(|task| secret::sha256_hex(&json!(["retry", task]).to_string()))
+}
+
+/// The retry of the same task that somebody else has asked for before: a task has one.
+fn retried_before(hub: &Hub<'_>, input: &Submit) -> Result<Option<TaskHead>, DatabaseError> {
+    let Some(key) = retry_key(input) else { return Ok(None) };
+    let event = events::by_request(hub.db, &key)?;
+    Ok(event.map(|event| tasks::head(hub.db, &event.task_id)).transpose()?.flatten())
 }
 
 /// What a submission comes to, checked.
@@ -293,7 +311,7 @@ fn create(
     let hold = plan.hold(consumers);
     let life = lifecycle::submit(&hub.rules(consumers.any_is_sent()), hold, plan.deadline_at, plan.max_attempts);
     let (life, wakes_owed) = wakes::plan(hub, id.as_str(), life, consumers)?;
-    let actor = format!("submitter:{}", input.submitter);
+    let (actor, retry_key) = (format!("submitter:{}", input.submitter), retry_key(input));
     let event = NewEvent {
         task_id: id.as_str(),
         previous_seq: None,
@@ -301,7 +319,7 @@ fn create(
         kind: Kind::Submitted,
         attempt: 0,
         actor: &actor,
-        request_key: None,
+        request_key: retry_key.as_deref(),
         data: input.retry_of.as_ref().map_or(Json::Null, |task| json!({ "retry_of": task })),
     };
     let event_seq = events::insert(hub.db, &event)?;

@@ -121,7 +121,7 @@ pub struct NewEvent<'e> {
     pub attempt: u32,
     /// Who.
     pub actor: &'e str,
-    /// The key under which a repeated claim finds this one.
+    /// The key under which a repeated claim or retry finds this one.
     pub request_key: Option<&'e str>,
     /// More about it; an object, or null for nothing.
     pub data: Json,

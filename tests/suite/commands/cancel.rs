@@ -132,7 +132,8 @@ fn retried_twice_is_one_task_and_a_retry_can_be_retried() {
     world.cancel(&first.id).unwrap();
     let third = retry(&world, "owner", &first.id).unwrap();
     assert_ne!(third.id, first.id);
-    assert_ne!(retry(&world, "client", &id).unwrap().id, first.id, "keys belong to their submitter");
+    let other = retry(&world, "client", &id).unwrap();
+    assert_eq!((other.id, other.existed), (first.id, true), "whoever asks");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use taskhub::domain::action::{Action, LINK_MS, token};
 use taskhub::domain::task::State;
 use taskhub::http::front;
 use taskhub::http::message::{Request, Response};
-use taskhub::hub::Submit;
+use taskhub::hub::{self, Submit};
 
 use super::{only, said, telling};
 use crate::support::{World, request, task_for};
@@ -85,6 +85,21 @@ fn a_button_retries_once_and_names_the_same_task_twice() {
     let (status, page) = press(&world, &link);
     assert!(status == 200 && page.contains("tried again before"), "{page}");
     assert_eq!((new_of(&page), world.db.rows("SELECT id FROM tasks").len()), (new, tasks));
+}
+
+/// Claude and a phone are not the same submitter, and the task has one retry all the same.
+#[test]
+fn a_retry_that_somebody_else_asked_for_is_the_same() {
+    let (world, id) = failed();
+    let first = world.run(|hub| hub::retry_task(hub, "client_of_claude", &id)).0.unwrap();
+    let (status, page) = press(&world, &link(&world, Action::Retry, &id));
+    assert!(status == 200 && page.contains("tried again before") && page.contains(&first.id), "{page}");
+    let again = world.run(|hub| hub::retry_task(hub, "another", &id)).0.unwrap();
+    assert_eq!((again.existed, &again.id), (true, &first.id));
+    let next = world.run(|hub| hub::cancel(hub, "owner", &first.id, None)).0.and_then(|_| {
+        Ok(world.run(|hub| hub::retry_task(hub, "owner", &first.id)).0.unwrap())
+    });
+    assert!(next.is_ok_and(|next| !next.existed), "the retry can be retried");
 }
 
 #[test]
