@@ -75,9 +75,9 @@ fn front_door(web_request: &web_sys::Request, env: &Env) -> Promise {
     if length.is_some_and(|length| length > REQUEST_BODY_BYTES_MAX) {
         return own(&cors::decorate(&request, problems::too_large()));
     }
-    let deadline = clock() + i64::from(seconds_max(&request)) * 1000;
+    let limit = f64::from(seconds_max(&request)) * 1000.0;
     TROUBLE.with(|trouble| {
-        glue::forward(env, web_request, length.is_some(), REQUEST_BODY_BYTES_MAX as u32, deadline as f64, trouble)
+        glue::forward(env, web_request, length.is_some(), REQUEST_BODY_BYTES_MAX as u32, limit, trouble)
     })
 }
 

@@ -31,21 +31,23 @@ export function ask(env, request, body) {
 }
 
 /**
- * Reads a request and asks the object once, until `deadline`. When that gives no response, `trouble` answers: it is told what
- * kind of trouble it is, the runtime's words for it, and the body as far as that is known.
+ * Reads a request and asks the object once, for `limit` milliseconds at most: a client that sends slowly uses up none of them.
+ * When that gives no response, `trouble` answers: it is told what kind of trouble it is, the runtime's words for it, the body
+ * as far as that is known, and when the time is over.
  */
-export async function forward(env, request, hasLength, bytesMax, deadline, trouble) {
+export async function forward(env, request, hasLength, bytesMax, limit, trouble) {
   const inTrouble = (kind, words) => trouble(env, request, body, deadline, kind, words);
-  let body = null;
+  let [body, deadline] = [null, 0];
   try {
     body = hasLength ? await request.arrayBuffer() : await inParts(request.body, bytesMax);
   } catch (error) {
     return inTrouble("broken", `${error}`);
   }
   if (body === null || body.byteLength > bytesMax) return inTrouble("too large", "");
+  deadline = Date.now() + limit;
   let timer;
   const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, deadline - Date.now());
+    timer = setTimeout(resolve, limit);
   });
   try {
     const response = await Promise.race([ask(env, request, body), late]);

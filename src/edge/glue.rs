@@ -30,13 +30,14 @@ extern "C" {
     #[wasm_bindgen(catch)]
     pub fn ask(env: &JsValue, request: &web_sys::Request, body: &ArrayBuffer) -> Result<Promise, JsValue>;
 
-    /// Reads a request and asks the object once; what goes wrong is for `trouble` to answer. Never rejects by itself.
+    /// Reads a request and asks the object once, for `limit` milliseconds at most; what goes wrong is for `trouble` to answer.
+    /// Never rejects by itself.
     pub fn forward(
         env: &JsValue,
         request: &web_sys::Request,
         has_length: bool,
         bytes_max: u32,
-        deadline: f64,
+        limit: f64,
         trouble: &Closure<Trouble>,
     ) -> Promise;
 
