@@ -129,7 +129,10 @@ fn in_trouble(
 }
 
 fn late(request: &Request) -> Response {
-    console_error!("the object did not answer {} {} in time", request.method, request.path);
+    // A signed link is a credential for a day.
+    let is_link = matches!(Route::of(&request.method, &request.path), Ok(Route::Act(_)));
+    let path = if is_link { "/act/…" } else { &request.path };
+    console_error!("the object did not answer {} {path} in time", request.method);
     problems::unavailable()
 }
 
