@@ -3,7 +3,7 @@
 //! A paused executor claims nothing new and is not woken; what it has it may finish. A disabled one is refused whatever it
 //! calls: its leases run out, and its tasks go back.
 
-use super::attendance::{is_online, last_seen_at};
+use super::attendance::{claims_again_at, is_online, last_seen_at};
 use super::keys::NewKey;
 use super::{Effects, Hub, wakes};
 use crate::domain::executor::Approval;
@@ -130,7 +130,8 @@ pub fn create_executor(hub: &Hub<'_>, input: &CreateExecutor) -> Result<CreatedE
     })
 }
 
-/// Changes an executor and returns it as the list shows it. One that may work again is called if tasks wait for it.
+/// Changes an executor and returns it as the list shows it. One that may work again, or do more, is called if tasks wait for
+/// it.
 pub fn change_executor(hub: &Hub<'_>, name: &str, change: &ExecutorChange) -> Result<ExecutorView, ExecutorRejected> {
     let (view, goes_to_work) = hub.command(|effects| {
         let before = executors::by_name(hub.db, name)?.ok_or(ExecutorRejected::NotFound)?;
@@ -145,7 +146,10 @@ pub fn change_executor(hub: &Hub<'_>, name: &str, change: &ExecutorChange) -> Re
         if queues_changed || (after.disabled_at.is_some() && before.disabled_at.is_none()) {
             cut_off(effects, &before);
         }
-        let goes_to_work = after.is_at_work() && (!before.is_at_work() || queues_changed || after.wake != before.wake);
+        let may_more = after.max_concurrent > before.max_concurrent
+            || (claims_again_at(&before, hub.now).is_some() && claims_again_at(&after, hub.now).is_none());
+        let is_called = !before.is_at_work() || queues_changed || after.wake != before.wake || may_more;
+        let goes_to_work = after.is_at_work() && is_called;
         if goes_to_work {
             call_for(hub, effects, &after)?;
         }

@@ -1,9 +1,11 @@
 //! How many tasks an executor may take at a time, and a day.
 
 use serde_json::{Value as Json, json};
+use taskhub::http::router;
+use taskhub::hub::Delivery;
 
 use super::{attention, change, claim_status, ping, shown};
-use crate::support::{World, task_for};
+use crate::support::{OWNER_TOKEN, World, request, task_for};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -83,6 +85,31 @@ fn a_limit_that_is_raised_or_lifted_counts_at_once() {
     }
     let view = super::change(&world, "bot", json!({ "max_tasks_per_day": 2 }));
     assert_eq!(view["tasks_today"], 2, "what was claimed under a limit is remembered that day");
+}
+
+#[test]
+fn who_may_do_more_is_called_at_once() {
+    let hook = json!({ "adapter": "webhook", "url": "https://bot.example/wake", "auth": { "kind": "none" } });
+    for (less, more) in [
+        (json!({ "max_tasks_per_day": 1 }), json!({ "max_tasks_per_day": 2 })),
+        (json!({ "max_tasks_per_day": 1 }), json!({ "max_tasks_per_day": null })),
+        (json!({ "max_concurrent": 1 }), json!({ "max_concurrent": 2 })),
+    ] {
+        let world = World::new();
+        let key = world.webhook_executor("bot", &[], hook.clone());
+        change(&world, "bot", less.clone());
+        world.working("bot", &key);
+        let (_, effects) = world.submit_with_effects(&task_for("bot"));
+        world.record(&effects.outbox[0], Delivery::Accepted);
+        assert_eq!(claim_status(&world, &key), 204, "{less}");
+        let request = request("PATCH", "/api/executors/bot", OWNER_TOKEN, &more);
+        let (_, effects) = world.run(|hub| router::handle(hub, &request));
+        assert_eq!(effects.outbox.len(), 1, "{more}: a wake");
+        assert!(effects.ready.contains(&"@bot".to_owned()), "{more}: and whoever waits looks");
+        let request = self::request("PATCH", "/api/executors/bot", OWNER_TOKEN, &less);
+        let (_, effects) = world.run(|hub| router::handle(hub, &request));
+        assert!(effects.outbox.is_empty() && effects.ready.is_empty(), "{less}: nobody is called for less");
+    }
 }
 
 /// Without a limit, a second claim within a minute leaves the executor's row alone.
