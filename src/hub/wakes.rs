@@ -138,7 +138,8 @@ pub(super) fn post(hub: &Hub<'_>, effects: &mut Effects, wakes: Wakes) -> Result
 fn covered_at(hub: &Hub<'_>, executor: &ExecutorRow) -> Option<i64> {
     let sent_at = executor.last_wake_at?;
     let covers_ms = hub.settings.wake_coalesce_ms + i64::from(faults::is_on(Fault::CoalesceOneMore));
-    let recent = hub.now - sent_at < covers_ms;
+    // One of the future is none: the clock was set back.
+    let recent = (0..covers_ms).contains(&(hub.now - sent_at));
     let refused = executor.last_wake_status.as_deref() == Some(WakeStatus::Rejected.as_str());
     let claimed_since = executor.last_claim_at.is_some_and(|at| at >= sent_at);
     let refused = refused && !faults::is_on(Fault::RefusedWakeCovers);

@@ -25,6 +25,18 @@ fn a_fresh_wake_covers_the_tasks_that_follow_it() {
     assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1, "at its very end it covers no more");
 }
 
+/// Otherwise nobody would be woken until the clock has caught up.
+#[test]
+fn a_wake_of_the_future_covers_nothing() {
+    let world = World::new();
+    world.webhook_executor("bot", &[], hook());
+    let order = only(world.submit_with_effects(&task_for("bot")).1);
+    world.record(&order, Delivery::Accepted);
+    world.pass(-86_400_000);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 1);
+    assert_eq!(world.submit_with_effects(&task_for("bot")).1.outbox.len(), 0, "that one covers as ever");
+}
+
 #[test]
 fn a_wake_on_its_way_covers_too() {
     let world = World::new();
