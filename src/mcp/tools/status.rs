@@ -10,6 +10,7 @@ use crate::mcp::answer::{Given, ToolError, given};
 use crate::mcp::budget;
 use crate::mcp::dispatch::Caller;
 use crate::mcp::moment::Moment;
+use crate::store::outbox::{Kind, OutboxRow};
 
 /// What the executors may cost, and the queues as much; the rest is for everything else.
 const LIST_COST_MAX: usize = 12_000;
@@ -159,12 +160,22 @@ fn executor(executor: &ExecutorView) -> Executor {
 fn given_up(status: &HubStatus) -> Option<String> {
     let latest = status.dead.first()?;
     let (count, kind) = (status.dead.len(), latest.kind.as_str());
-    let to = shorten(&latest.subject, SUBJECT_SHOWN_CHARS_MAX);
+    let to = shorten(addressee(latest), SUBJECT_SHOWN_CHARS_MAX);
     let why = latest.last_status.as_deref().unwrap_or("it is not known why");
     Some(format!(
         "Messages that could not be delivered: {count}; the latest is a {kind} to {to} ({why}). GET /api/outbox lists them, POST \
          /api/outbox/ID/retry sends one again, DELETE /api/outbox/ID forgets it."
     ))
+}
+
+/// To whom a message is, in words for everybody who may look: the rest of a callback's address may be a credential of another
+/// client.
+fn addressee(row: &OutboxRow) -> &str {
+    if row.kind != Kind::Callback {
+        return &row.subject;
+    }
+    let host = row.subject.split_once("://").map_or("", |(_, rest)| rest);
+    host.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 /// Notices that cannot be sent, messages that were given up, executors for which tasks wait and that are not there, and clients

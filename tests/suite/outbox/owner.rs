@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use taskhub::hub::{self, Delivery};
 
 use super::{TOLD, only, with_callback};
+use crate::mcp::client::call;
 use crate::support::World;
 
 /// A hub with a callback that was given up.
@@ -42,6 +43,15 @@ fn it_needs_attention() {
     let (world, _) = given_up();
     let status = world.run(hub::hub_status).0.unwrap();
     assert_eq!(status.dead.len(), 1);
+}
+
+/// Every client may ask for the status of the hub, and an address may be a credential of the one that gave it.
+#[test]
+fn other_clients_are_told_the_host_of_a_callback_alone() {
+    let (world, _) = given_up();
+    let status = call(&world, "hub_status", json!({})).unwrap();
+    let said = status["attention"][0].as_str().unwrap();
+    assert!(said.contains("a callback to submitter.example (answered 500)"), "{said}");
 }
 
 #[test]
