@@ -5,8 +5,8 @@
 //! that tells how many there were. So a storm is two messages, and at most two rows of a cause live at a time. A body is
 //! made when it is first sent and stays as it is.
 //!
-//! Invariant: without a usable configuration of ntfy nothing here reads or writes a row. It refuses to know how a message is
-//! sent and tried again: that is the outbox's.
+//! Invariant: without a usable configuration of ntfy nothing is added. What was owed before waits while the configuration is
+//! wrong, and is forgotten where there is none. It refuses to know how a message is sent and tried again: that is the outbox's.
 
 mod follow;
 mod silence;
@@ -33,6 +33,8 @@ pub(super) use words::{About, guessed, passphrase_changed, replayed};
 
 /// Random bytes of a notice's id.
 const ID_BYTES: usize = 16;
+/// While the configuration is wrong, what is owed is looked at this often, in milliseconds.
+const MISCONFIGURED_MS: i64 = 3_600_000;
 
 /// What a collecting row is made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -143,6 +145,11 @@ pub fn test_notice(hub: &Hub<'_>, ntfy: &Ntfy) -> OutboundRequest {
 /// What to send for a notice that is due: its row with the body that is sent now and at every further try, and the request.
 /// `None`: nothing, for it is not wanted any more and to be deleted, or was put off, and deleting it as it was does nothing.
 pub(super) fn due(hub: &Hub<'_>, row: &OutboxRow) -> Result<Option<(OutboxRow, OutboundRequest)>, DatabaseError> {
+    if hub.settings.ntfy.is_err() {
+        // It is owed still, and goes out once the configuration is mended.
+        outbox::move_to(hub.db, row, &OutboxRow { next_at: hub.now + MISCONFIGURED_MS, ..row.clone() })?;
+        return Ok(None);
+    }
     let (Some(ntfy), Some(event)) = (hub.settings.notices(), event_of_cause(&row.subject)) else { return Ok(None) };
     if is_under_way(row) {
         return Ok(Some((row.clone(), ntfy::request(ntfy, &row.id, row.body.clone()))));

@@ -119,6 +119,28 @@ fn a_wrong_configuration_is_shown_and_disturbs_no_task() {
     assert_eq!(world.owed(), 0);
 }
 
+/// A mistake in a variable must not cost what was owed before it.
+#[test]
+fn what_is_owed_waits_until_the_configuration_is_mended() {
+    let mut world = telling(&[]);
+    let key = world.executor("bot", &[]);
+    let held = world.working("bot", &key);
+    let sent = super::only(&world.attempt_with_effects("result", &held, json!({ "status": "failed", "error": "no" })));
+    world.delivered(&sent, &Delivery::rejected("answered 503"));
+    let right = std::mem::replace(&mut world.settings, settings(&[URL, ("NTFY_TOPIC", "not a topic")]));
+    world.pass(60_000);
+    assert_eq!((super::notices(&world.dispatch()), world.owed()), (vec![], 1));
+    assert_eq!(super::notices(&world.dispatch()), [], "it is not looked at all the time");
+    world.settings = right;
+    world.pass(3_600_000);
+    let again = super::only(&world.dispatch());
+    assert_eq!((again.row.id, again.request.body), (sent.row.id, sent.request.body));
+
+    world.settings = settings(&[]);
+    world.pass(3_600_000);
+    assert_eq!((super::notices(&world.dispatch()), world.owed()), (vec![], 0), "off is off");
+}
+
 /// What `hub_status` says first.
 fn attention(world: &World) -> String {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
