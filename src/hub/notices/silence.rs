@@ -13,12 +13,14 @@ use crate::hub::attendance::{is_online, last_seen_at};
 use crate::store::database::DatabaseError;
 use crate::store::executors::{self, ExecutorRow};
 use crate::store::outbox::{self, OutboxRow, State};
-use crate::store::tasks::{self, TaskHead};
+use crate::store::tasks::{self, Cursor, TaskHead};
 
 /// What stands in place of a draft in a timer.
 const TIMER: &str = "{}";
 /// Waiting tasks counted at an address before the count says "at least".
 const COUNT_MAX: u32 = 1_000;
+/// Tasks in its hands that are looked at for when it was last heard of.
+const HELD_READ_MAX: usize = 50;
 
 /// How things stand with an executor.
 enum Standing {
@@ -38,6 +40,15 @@ fn notice(executor: &str, text: String) -> Notice<'static> {
 /// When it was last heard of, in milliseconds; a new one is given the time to come.
 fn heard_at(hub: &Hub<'_>, executor: &ExecutorRow) -> i64 {
     last_seen_at(hub, executor).unwrap_or_default().max(executor.created_at)
+}
+
+/// When it last said anything of the tasks that it holds; 0 if it holds none. A heartbeat writes no presence, and memory goes
+/// with the object.
+fn heard_at_work(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<i64, DatabaseError> {
+    let after = Cursor { lane_key: executor.name.clone(), ..Cursor::default() };
+    let held = tasks::page_open(hub.db, Lane::Held, &after, HELD_READ_MAX)?;
+    let own = held.into_iter().take_while(|(at, _)| at.lane_key == executor.name);
+    Ok(own.filter_map(|(_, task)| task.life.claim.map(|claim| claim.heard_at)).max().unwrap_or_default())
 }
 
 /// Whether the owner was told of this silence.
@@ -72,10 +83,13 @@ fn standing(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<Standing, DatabaseE
         return Ok(Standing::Fine);
     }
     // One that listens need not call.
-    let heard_at = if is_online(hub, executor) { hub.now } else { heard_at(hub, executor) };
-    let told_at = since.max(heard_at) + hub.settings.silent_after_ms;
-    if hub.now < told_at {
-        return Ok(Standing::Away(told_at));
+    let mut heard_at = if is_online(hub, executor) { hub.now } else { heard_at(hub, executor) };
+    let told_at = |heard_at: i64| since.max(heard_at) + hub.settings.silent_after_ms;
+    if hub.now >= told_at(heard_at) {
+        heard_at = heard_at.max(heard_at_work(hub, executor)?);
+    }
+    if hub.now < told_at(heard_at) {
+        return Ok(Standing::Away(told_at(heard_at)));
     }
     let mut ready = 0;
     for address in addresses(executor) {

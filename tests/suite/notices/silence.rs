@@ -111,6 +111,27 @@ fn the_sweep_finds_one_that_is_woken_and_does_not_come() {
     assert_eq!(said(&only(&watch(&world)))["title"], "bee is silent");
 }
 
+/// A heartbeat writes no presence, and what memory knows is lost whenever the object leaves it.
+#[test]
+fn one_that_is_at_work_is_not_silent() {
+    let mut world = telling(&[]);
+    let key = world.executor("bot", &[]);
+    let held = world.working("bot", &key);
+    world.submit(&task_for("bot"));
+    for _ in 0..20 {
+        world.pass(100_000);
+        world.does("heartbeat", &held, json!({}));
+        world.presence = hub::Presence::default();
+        world.pass(90_000);
+        assert_eq!((notices(&watch(&world)), notices(&world.dispatch())), (vec![], vec![]));
+    }
+    world.pass(SILENT_MS - 90_000 - 1);
+    assert_eq!(notices(&watch(&world)), []);
+    world.pass(1);
+    let told = said(&only(&watch(&world)));
+    assert!(told["message"].as_str().unwrap().contains("not been heard of for 15 minutes"), "{told}");
+}
+
 #[test]
 fn one_without_tasks_may_be_silent() {
     let world = telling(&[]);
