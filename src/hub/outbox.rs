@@ -125,6 +125,8 @@ pub fn dispatch(hub: &Hub<'_>, room: usize) -> Result<Dispatched, DatabaseError>
         if let Err(error) = claimed {
             dispatched.trouble.push((row.id.clone(), error));
             let put_off = outbox::move_to(hub.db, row, &OutboxRow { next_at: hub.now + TROUBLE_MS, ..row.clone() });
+            // A message that stays due would be found again at once, and again, while the database takes nothing.
+            dispatched.more &= put_off.is_ok();
             dispatched.trouble.extend(put_off.err().map(|error| (row.id.clone(), error)));
         }
     }

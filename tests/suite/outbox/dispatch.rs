@@ -132,3 +132,21 @@ fn what_may_not_be_called_any_more_is_dropped() {
     assert!(world.pass_and_sweep(0).outbox.is_empty());
     assert!(world.db.rows("SELECT * FROM outbox").is_empty());
 }
+
+/// Whoever dispatches goes on while there is more, and would never come to an end.
+#[test]
+fn a_database_that_takes_nothing_is_not_asked_again_at_once() {
+    let world = World::new();
+    world.executor("bot", &[]);
+    for _ in 0..40 {
+        let id = world.submit(&with_callback());
+        world.cancel(&id).unwrap();
+    }
+    world.pass(60_000);
+    world.db.connection().pragma_update(None, "query_only", true).unwrap();
+    let dispatched = world.run(|hub| hub::dispatch(hub, 16)).0.unwrap();
+    assert!(!dispatched.trouble.is_empty() && !dispatched.more, "{dispatched:?}");
+    world.db.connection().pragma_update(None, "query_only", false).unwrap();
+    let (dispatched, effects) = world.run(|hub| hub::dispatch(hub, 16));
+    assert_eq!((dispatched.unwrap().more, effects.outbox.len()), (true, 10), "all of it is there");
+}
