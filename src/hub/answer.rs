@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Hub, wakes};
+use super::{Hub, owed, wakes};
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::MESSAGE_CHARS_MAX;
@@ -84,10 +84,11 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
             json!({ "text": input.text, "state": next.state.as_str(), "note": task.note }),
         )?;
         let due_at = next.due_at(hub.settings.lease_ms);
-        if tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))?.is_none() {
-            return Err(DatabaseError::Refused("the store refused an answer".to_owned()).into());
-        }
+        let refused = || DatabaseError::Refused("the store refused an answer".to_owned());
+        let moved = tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))?;
+        let wishes = moved.ok_or_else(refused)?;
         wakes::post(hub, effects, wakes_owed)?;
+        owed::owe(hub, effects, &task, &next, &wishes)?;
         effects.task_changed(&task.id, next.state, &task.address);
         Ok(Answered { id: task.id, state: next.state, already: false })
     })

@@ -399,9 +399,9 @@ fn make_ready(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow, id: 
     let seq =
         hub.record(&task, events::Kind::Requeued, next.attempt, "submitter:owner", json!({ "reason": "woken" }))?;
     let due_at = next.due_at(hub.settings.lease_ms);
-    if tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))?.is_none() {
-        return Err(DatabaseError::Refused("the store refused to make a waiting task ready".to_owned()).into());
-    }
+    let refused = || DatabaseError::Refused("the store refused to make a waiting task ready".to_owned());
+    let wishes = tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (None, None))?.ok_or_else(refused)?;
+    owed::owe(hub, effects, &task, &next, &wishes)?;
     effects.task_changed(id, next.state, &task.address);
     Ok(())
 }

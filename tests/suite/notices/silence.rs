@@ -1,6 +1,7 @@
 //! Executors that are not there while tasks wait: told once, until they were back.
 
 use serde_json::json;
+use taskhub::domain::task::State;
 use taskhub::hub::{self, Effects};
 
 use super::{notices, only, said, telling};
@@ -78,6 +79,21 @@ fn a_timer_is_put_off_while_it_is_there_and_falls_away_with_the_tasks() {
     world.pass(SILENT_MS - 60_000);
     assert_eq!(notices(&world.dispatch()), []);
     assert_eq!(world.timers(), 0);
+}
+
+#[test]
+fn an_answer_that_comes_too_late_for_its_attempt_expects_another() {
+    let world = telling(&[]);
+    let key = world.executor("bot", &[]);
+    seen(&world, &key);
+    let held = world.working("bot", &key);
+    world.does("heartbeat", &held, json!({ "question": "Which?" }));
+    world.pass(SILENT_MS);
+    assert_eq!(world.timers(), 0, "it waits for a person");
+    let text = "That one.".to_owned();
+    let answer = hub::Answer { submitter: "owner".to_owned(), task_id: held.id.clone(), text };
+    world.run(|hub| hub::answer(hub, &answer)).0.unwrap();
+    assert_eq!((world.state(&held.id), world.timers()), (State::Submitted, 1));
 }
 
 #[test]
