@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::cancel::{CancelRejected, cancel};
 use super::executors::{ExecutorRejected, cut_off, leave_queue};
-use super::{Effects, Hub, wakes};
+use super::{Effects, Hub, notices, wakes};
 use crate::domain::lifecycle::{Event, step};
 use crate::domain::limits::LEFT_TASKS_MAX;
 use crate::domain::task::{Address, Lane};
@@ -233,6 +233,9 @@ fn readdress(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead, to: &Address
         return Err(DatabaseError::Refused("the store refused to move a task".to_owned()));
     }
     wakes::post(hub, effects, wakes_owed)?;
+    if next.state.lane() == Some(Lane::Ready) {
+        notices::expect(hub, consumers.rows())?;
+    }
     effects.task_changed(&task.id, next.state, to);
     Ok(())
 }

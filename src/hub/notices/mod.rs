@@ -28,6 +28,7 @@ use crate::store::outbox::{self, Kind, OutboxRow, State};
 use crate::store::tasks;
 
 pub(super) use follow::{follow, submitted};
+pub(super) use silence::expect;
 pub use silence::watch_silence;
 pub(super) use words::{About, guessed, passphrase_changed, replayed};
 

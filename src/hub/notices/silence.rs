@@ -126,7 +126,7 @@ pub fn watch_silence(hub: &Hub<'_>) -> Result<(), DatabaseError> {
 }
 
 /// A task became ready for these executors: sets the timers of those that only poll, if none of them is there.
-pub(super) fn expect(hub: &Hub<'_>, executors: &[ExecutorRow]) -> Result<(), DatabaseError> {
+pub(in crate::hub) fn expect(hub: &Hub<'_>, executors: &[ExecutorRow]) -> Result<(), DatabaseError> {
     let wanted = hub.settings.notices().is_some_and(|ntfy| ntfy.events.has(NoticeEvent::ExecutorSilent));
     if !wanted || executors.iter().any(|executor| is_online(hub, executor)) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Executors that are not there while tasks wait: told once, until they were back.
 
 use serde_json::json;
-use taskhub::domain::task::State;
+use taskhub::domain::task::{Address, State};
 use taskhub::hub::{self, Effects};
 
 use super::{notices, only, said, telling};
@@ -94,6 +94,20 @@ fn an_answer_that_comes_too_late_for_its_attempt_expects_another() {
     let answer = hub::Answer { submitter: "owner".to_owned(), task_id: held.id.clone(), text };
     world.run(|hub| hub::answer(hub, &answer)).0.unwrap();
     assert_eq!((world.state(&held.id), world.timers()), (State::Submitted, 1));
+}
+
+#[test]
+fn who_is_given_the_tasks_of_another_is_expected() {
+    let world = telling(&[]);
+    let key = world.executor("bot", &[]);
+    world.executor("ant", &[]);
+    seen(&world, &key);
+    world.submit(&task_for("bot"));
+    assert_eq!(world.timers(), 0);
+    let to = hub::TasksLeft::Move(Address::executor("ant").unwrap());
+    assert!(world.run(|hub| hub::delete_executor(hub, "bot", &to)).0.unwrap().deleted);
+    let subjects = world.db.rows("SELECT subject FROM outbox WHERE body = '{}'");
+    assert_eq!(format!("{subjects:?}"), r#"[[Text("executor_silent/ant/")]]"#);
 }
 
 #[test]
