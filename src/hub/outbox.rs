@@ -34,10 +34,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// The latest moment at which sending may begin, in milliseconds: whoever begins later could still be sending when
-    /// somebody else begins.
+    /// The latest moment at which sending may begin, in milliseconds: whoever begins later could still be sending, or recording
+    /// what became of it, when somebody else begins.
     pub fn begin_by(&self) -> i64 {
-        self.claimed_at + SEND_RECORD_GRACE_MS
+        self.claimed_at + SEND_RECORD_GRACE_MS / 2
     }
 }
 

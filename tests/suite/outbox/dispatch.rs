@@ -133,6 +133,14 @@ fn what_may_not_be_called_any_more_is_dropped() {
     assert!(world.db.rows("SELECT * FROM outbox").is_empty());
 }
 
+/// The answer is read for half a second at most, after the time that the request may take.
+#[test]
+fn who_begins_at_the_last_moment_has_time_to_record() {
+    let (_, order) = owing();
+    let ends_at = order.begin_by() + order.request.timeout_ms + 500;
+    assert!(ends_at + 1_000 < order.row.next_at, "it ends at {ends_at}, its claim at {}", order.row.next_at);
+}
+
 /// Whoever dispatches goes on while there is more, and would never come to an end.
 #[test]
 fn a_database_that_takes_nothing_is_not_asked_again_at_once() {
