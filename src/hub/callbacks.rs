@@ -10,7 +10,10 @@ use crate::domain::task::Life;
 use crate::outbound::OutboundRequest;
 use crate::outbound::webhook;
 use crate::store::database::DatabaseError;
-use crate::store::outbox::{Kind, OutboxRow, State};
+use crate::store::outbox::{self as rows, Kind, OutboxRow, State};
+
+/// Why a callback is given up at once.
+pub(super) const NOT_PERMITTED: &str = "its address was permitted when the task was submitted and is not any more";
 
 /// Owes the submitter of a task that has just ended a callback, if it asked for one.
 pub(super) fn owe(
@@ -48,7 +51,10 @@ pub(super) fn owe(
     };
     match request(hub, &row) {
         Some(request) => outbox::post(hub, effects, row, request),
-        None => Ok(()),
+        None => {
+            let last_status = Some(NOT_PERMITTED.to_owned());
+            rows::insert(hub.db, &OutboxRow { state: State::Dead, last_status, ..row })
+        }
     }
 }
 

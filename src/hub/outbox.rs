@@ -141,7 +141,10 @@ fn claim(hub: &Hub<'_>, effects: &mut Effects, row: &OutboxRow) -> Result<(), Da
     }
     let ready = match row.kind {
         Kind::Wake => wakes::again(hub, effects, row)?.map(|request| (row.body.clone(), request)),
-        Kind::Callback => callbacks::request(hub, row).map(|request| (row.body.clone(), request)),
+        Kind::Callback => match callbacks::request(hub, row) {
+            Some(request) => Some((row.body.clone(), request)),
+            None => return die(hub, row, Some(callbacks::NOT_PERMITTED.to_owned())),
+        },
         Kind::Notice => notices::due(hub, row)?.map(|(row, request)| (row.body, request)),
     };
     let Some((body, request)) = ready else { return outbox::delete(hub.db, row).map(drop) };

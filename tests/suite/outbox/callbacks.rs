@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use taskhub::domain::secret::mac_bytes;
-use taskhub::hub::{self, Submit, When};
+use taskhub::hub::{self, Delivery, Submit, When};
 
 use super::{TOLD, only, with_callback};
-use crate::support::{World, task_for};
+use crate::support::{World, settings, task_for};
 
 #[test]
 fn whoever_asked_for_it_is_told_how_a_task_ended() {
@@ -129,4 +129,24 @@ fn a_key_stands_for_one_callback_and_a_retry_has_the_same() {
     assert_eq!(world.run(|hub| hub::retry_task(hub, "owner", &id)).0.unwrap().id, again.id);
     let order = only(world.run(|hub| hub::cancel(hub, "owner", &again.id, None)).1);
     assert_eq!((order.request.url.as_str(), order.row.task_id.as_deref()), (TOLD, Some(again.id.as_str())));
+}
+
+#[test]
+fn one_whose_address_is_permitted_no_more_is_given_up_and_not_forgotten() {
+    let private = || Submit { callback_url: Some("http://10.0.0.1/told".to_owned()), ..task_for("bot") };
+    let mut world = World::with(&[("ALLOW_PRIVATE_WEBHOOKS", "true")]);
+    world.executor("bot", &[]);
+    let [tried, untried] = [world.submit(&private()), world.submit(&private())];
+    let order = only(world.run(|hub| hub::cancel(hub, "owner", &tried, None)).1);
+    world.record(&order, Delivery::rejected("answered 503"));
+    world.settings = settings(&[]);
+    assert!(world.run(|hub| hub::cancel(hub, "owner", &untried, None)).1.outbox.is_empty());
+    assert!(world.pass_and_sweep(60_000).outbox.is_empty());
+    let (due, dead) = world.run(hub::list_outbox).0.unwrap();
+    let mut given_up: Vec<String> = dead.iter().map(|row| row.id.clone()).collect();
+    given_up.sort();
+    let mut right = [format!("end_{tried}"), format!("end_{untried}")];
+    right.sort();
+    assert_eq!((due, given_up), (vec![], right.to_vec()));
+    assert!(dead.iter().all(|row| row.last_status.as_deref().is_some_and(|why| why.contains("is not any more"))));
 }
