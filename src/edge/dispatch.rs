@@ -18,7 +18,7 @@ use crate::hub::{self, Delivery, Order};
 /// Messages on their way at a time. The runtime permits six connections.
 const SENDS_AT_A_TIME: usize = 5;
 /// Messages on their way or waiting for their turn before no more are made ready.
-const ORDERS_MAX: usize = 60;
+const ORDERS_MAX: usize = 30;
 
 /// What is on its way.
 #[derive(Default)]

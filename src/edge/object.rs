@@ -225,7 +225,7 @@ impl Object {
     /// One turn of the handler.
     fn turn(self: &Rc<Self>, request: &Request, spent: &mut RowsUsed) -> Outcome {
         let before = self.database.rows_used();
-        let outcome = self.run_at(&request.origin, clock(), |hub| {
+        let outcome = self.run_at(&self.origin_for(request), clock(), |hub| {
             #[cfg(feature = "test-hooks")]
             super::test_routes::arm(request);
             router::handle(hub, request)
@@ -281,10 +281,17 @@ impl Object {
     /// Remembers where the hub is reached, from requests only that proved themselves: executors are sent there with their
     /// keys.
     fn learn_origin(&self, request: &Request, status: u16) {
-        let is_guarded = Route::of(&request.method, &request.path).is_ok_and(|route| route.access() != Access::Anyone);
-        if is_guarded && status < 400 {
+        if status < 400 && matches!(access(request), Some(Access::Client | Access::Owner)) {
             self.origin.borrow_mut().clone_from(&request.origin);
         }
+    }
+
+    /// Where the hub was reached, for what a request brings about. Of an executor the hub does not take that: others are sent
+    /// there with their keys, and the owner with signed links.
+    fn origin_for(&self, request: &Request) -> String {
+        let learned = self.origin.borrow();
+        let is_executor = access(request) == Some(Access::Executor);
+        if is_executor && !learned.is_empty() { learned.clone() } else { request.origin.clone() }
     }
 
     /// Runs commands that no request asked for.
@@ -332,6 +339,11 @@ impl Object {
             dispatch::send(self, outbox);
         }
     }
+}
+
+/// Who may make such a request; `None` if nobody can.
+fn access(request: &Request) -> Option<Access> {
+    Route::of(&request.method, &request.path).ok().map(|route| route.access())
 }
 
 /// Whether the request is a call of the hub, and no knock of the scheduled event or of a test.

@@ -19,6 +19,8 @@ use crate::outbound::OutboundRequest;
 use crate::store::database::DatabaseError;
 use crate::store::outbox::{self, Kind, OutboxRow, State};
 
+/// A message whose turn did not come is made ready again after this, in milliseconds: its receivers are slow.
+const NOT_TRIED_MS: i64 = 5_000;
 /// A message that could not be made ready is looked at again after this, in milliseconds.
 const TROUBLE_MS: i64 = 60_000;
 
@@ -165,7 +167,7 @@ pub fn record_delivery(hub: &Hub<'_>, order: &Order, delivery: &Delivery) -> Res
         (Delivery::NotTried, _) => {
             // Not below 1: its body is made, and must not change any more.
             let attempts = row.attempts.saturating_sub(1).max(1);
-            let back = OutboxRow { next_at: at_once(hub), attempts, ..row.clone() };
+            let back = OutboxRow { next_at: hub.now + NOT_TRIED_MS, attempts, ..row.clone() };
             outbox::move_to(hub.db, row, &back).map(drop)
         }
         (_, Kind::Wake) => wakes::ended(hub, effects, order, delivery),

@@ -144,7 +144,7 @@ fn one_that_was_given_back_untried_goes_out_as_it_was() {
     let order = fail(&world, &key, "first").remove(0);
     world.delivered(&order, &Delivery::NotTried);
     assert_eq!(fail(&world, &key, "second"), [], "it is under way still");
-    world.pass(1);
+    world.pass(5_000);
     let again = only(&world.dispatch());
     assert_eq!((&again.row.id, &again.request.body), (&order.row.id, &order.request.body));
 }

@@ -89,7 +89,7 @@ fn a_record_counts_only_while_the_message_is_as_it_was_claimed() {
 }
 
 #[test]
-fn what_was_not_begun_is_due_at_once_and_spends_no_tries() {
+fn what_was_not_begun_is_due_in_a_moment_and_spends_no_tries() {
     let (world, first) = owing();
     world.pass(6_000);
     assert!(world.now() > first.begin_by());
@@ -97,6 +97,7 @@ fn what_was_not_begun_is_due_at_once_and_spends_no_tries() {
         let order = world.run(hub::list_outbox).0.unwrap().0.remove(0);
         assert!(order.attempts <= 2, "it spends at most one");
         world.record(&Order { row: order, ..first.clone() }, Delivery::NotTried);
+        assert!(world.pass_and_sweep(4_999).outbox.is_empty());
         only(world.pass_and_sweep(1));
     }
 }
