@@ -6,6 +6,7 @@
 
 use serde_json::json;
 
+use super::attendance::claims_again_at;
 use super::executors::executor_names;
 use super::outbox::{self, Delivery, Order};
 use super::{Effects, Hub, owed};
@@ -88,7 +89,9 @@ pub(super) fn plan(
         _ => false,
     };
     let life = Life { wake_round: life.wake_round + u32::from(is_overtaken), ..life };
-    let woken: Vec<&ExecutorRow> = consumers.executors.iter().filter(|executor| wake_of(executor).is_sent()).collect();
+    // Whoever has claimed as many tasks today as it may could claim none if it were woken.
+    let sent_to = consumers.executors.iter().filter(|executor| wake_of(executor).is_sent());
+    let (woken, done): (Vec<_>, Vec<_>) = sent_to.partition(|executor| claims_again_at(executor, hub.now).is_none());
     // What the task was woken with before does not cover it again.
     let is_later = |sent_at: &i64| life.last_wake_at.is_none_or(|own| *sent_at > own);
     let covered_at = |executor: &ExecutorRow| covered_at(hub, executor).filter(is_later);
@@ -96,7 +99,10 @@ pub(super) fn plan(
     // Where there are more than one round may wake, those come first whose last wake is longest ago.
     uncovered.sort_by_key(|executor| executor.last_wake_at);
     let event = match (uncovered.is_empty(), woken.iter().filter_map(|e| covered_at(e)).max()) {
-        (true, None) => return Ok((Life { next_wake_at: None, ..life }, vec![])),
+        (true, None) => {
+            let next_wake_at = done.iter().filter_map(|executor| claims_again_at(executor, hub.now)).min();
+            return Ok((Life { next_wake_at, ..life }, vec![]));
+        }
         (true, Some(sent_at)) => Event::WakeCoalesced { sent_at },
         (false, _) if life.wake_attempts >= hub.settings.wake_attempts_max => Event::WakeEnded(WakeStatus::GivenUp),
         (false, _) => Event::WakeSent,

@@ -100,7 +100,9 @@ fn who_may_do_more_is_called_at_once() {
         change(&world, "bot", less.clone());
         world.working("bot", &key);
         let (_, effects) = world.submit_with_effects(&task_for("bot"));
-        world.record(&effects.outbox[0], Delivery::Accepted);
+        for order in &effects.outbox {
+            world.record(order, Delivery::Accepted);
+        }
         assert_eq!(claim_status(&world, &key), 204, "{less}");
         let request = request("PATCH", "/api/executors/bot", OWNER_TOKEN, &more);
         let (_, effects) = world.run(|hub| router::handle(hub, &request));
@@ -139,4 +141,25 @@ fn a_limit_of_tasks_at_a_time_is_changed_while_it_works() {
     assert_eq!(claim_status(&world, &key), 204);
     world.does("release", &held, json!({}));
     assert_eq!(claim_status(&world, &key), 200);
+}
+
+/// A wake costs money where it starts an agent, which could claim nothing.
+#[test]
+fn who_may_claim_nothing_more_today_is_woken_tomorrow() {
+    let world = World::new();
+    let hook = json!({ "adapter": "webhook", "url": "https://bot.example/wake", "auth": { "kind": "none" } });
+    let key = world.webhook_executor("bot", &["q"], hook);
+    change(&world, "bot", json!({ "max_tasks_per_day": 1 }));
+    let held = world.working("bot", &key);
+    world.does("result", &held, json!({ "status": "completed" }));
+    world.pass(121_000);
+    let (id, effects) = world.submit_with_effects(&task_for("bot"));
+    let midnight = midnight(&world);
+    assert!(effects.outbox.is_empty());
+    assert_eq!(world.life(&id).next_wake_at, Some(midnight));
+    while world.now() < midnight - 1 {
+        let wait = (midnight - 1 - world.now()).min(3_600_000);
+        assert!(world.pass_and_sweep(wait).outbox.is_empty());
+    }
+    assert_eq!(world.pass_and_sweep(1).outbox.len(), 1);
 }
