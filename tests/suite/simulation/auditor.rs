@@ -211,6 +211,7 @@ impl Auditor {
             // What the owner denied, the owner knows.
             if let Standing::Failed(code) = task.standing
                 && code != "denied"
+                && self.settings.notices().is_some()
             {
                 self.messages.owe_notice(format!("failed/{}/{code}", task.address));
             }

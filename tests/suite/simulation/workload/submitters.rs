@@ -32,7 +32,7 @@ impl Workload {
             not_before: None,
             idempotency_key: self.chance.percent(70).then(|| format!("key-{}", self.counter)),
             max_attempts: self.chance.percent(30).then(|| 1 + self.chance.below(3) as u32),
-            callback_url: self.chance.percent(20).then(|| "https://submitter.example/told".to_owned()),
+            callback_url: self.chance.percent(10).then(|| "https://submitter.example/told".to_owned()),
             ..Submit::default()
         };
         let delay = self.chance.percent(10) && input.deadline.is_none();
