@@ -44,6 +44,7 @@ const INVARIANTS: &[(&str, &str)] = &[
     ("returned for another body", "an idempotency key stands for one body"),
     ("was submitted twice", "an idempotency key stands for one task"),
     ("is lost", "every task that was acknowledged is found"),
+    ("was refused: TaskNotFound", "every task that was acknowledged is found"),
     ("will never be woken", "every wake owed is sent, or given up at its bound"),
     ("wakes were ordered", "a wake goes to exactly those whom no other covers"),
     ("another covers it", "a wake goes to exactly those whom no other covers"),
