@@ -55,7 +55,7 @@ pub fn refuse(request: &Request, route: &Route, settings: &Settings, now: i64) -
     match route.access() {
         Access::Anyone => None,
         Access::Link => refuse_link(request, route, settings, now),
-        Access::Executor => refuse_executor(bearer(request), settings),
+        Access::Executor => refuse_executor(request, settings),
         Access::Client | Access::Owner => {
             let Some(token) = bearer(request) else { return Some(challenge(request, settings, NO_TOKEN, false)) };
             if is_owner_token(token, settings) {
@@ -110,19 +110,35 @@ fn is_own_page(request: &Request, settings: &Settings) -> bool {
     request.header("origin").is_none_or(is_known)
 }
 
-fn refuse_executor(token: Option<&str>, settings: &Settings) -> Option<Response> {
-    match token {
+fn refuse_executor(request: &Request, settings: &Settings) -> Option<Response> {
+    match bearer(request) {
         Some(token) if secret::executor_of_key(&settings.hub_secret, token).is_some() => None,
-        Some(token) if !token.starts_with("exk_") => Some(unauthorized(
+        Some(token) if !token.is_empty() && !token.starts_with("exk_") => Some(unauthorized(
             "This is not an executor key: one begins with exk_. The owner's token and claim tokens are not for this \
              place. Send Authorization: Bearer exk_… ; the hub's owner has the key.",
             "Bearer error=\"invalid_token\"".to_owned(),
         )),
-        Some(_) => Some(wrong_executor_key()),
-        None => Some(unauthorized(
-            "Send your executor key: Authorization: Bearer exk_… . The hub's owner has it.",
-            "Bearer".to_owned(),
-        )),
+        Some(token) if !token.is_empty() => Some(wrong_executor_key()),
+        _ => {
+            let what = missing_key(request);
+            let detail = format!("{what}Send your executor key: Authorization: Bearer exk_… . The hub's owner has it.");
+            Some(unauthorized(&detail, "Bearer".to_owned()))
+        }
+    }
+}
+
+/// What seems to have become of a key that did not come.
+fn missing_key(request: &Request) -> &'static str {
+    match request.header("authorization") {
+        Some(found) if found.eq_ignore_ascii_case("bearer") => {
+            "The token is empty, as if the variable that should hold it were not set. "
+        }
+        Some(_) => "The Authorization header lacks the word Bearer and a space before the key. ",
+        None if request.query.contains("exk_") => {
+            "A key in the address does not count, and may be in logs now: tell the owner to end it. "
+        }
+        None if request.headers.iter().any(|(_, value)| value.contains("exk_")) => "The key came in another header. ",
+        None => "",
     }
 }
 

@@ -18,7 +18,8 @@ pub fn json(request: &Request) -> Result<Json, Problem> {
     let text = std::str::from_utf8(&request.body)
         .map_err(|_| bad_request("The body is not UTF-8. Send JSON encoded in UTF-8."))?;
     let value: Json = serde_json::from_str(text).map_err(|error| {
-        bad_request(format!("The body is not valid JSON: {error}. Mend it and send the same call again."))
+        let hint = hint(text, &error.to_string());
+        bad_request(format!("The body is not valid JSON: {error}.{hint} Mend it and send the same call again."))
     })?;
     if !value.is_object() {
         return Err(bad_request("The body must be one JSON object: {…}."));
@@ -27,6 +28,19 @@ pub fn json(request: &Request) -> Result<Json, Problem> {
         return Err(bad_request("A text in the body contains the character U+0000; leave it out."));
     }
     Ok(value)
+}
+
+/// What those who write JSON by hand, in a shell, get wrong.
+fn hint(text: &str, reason: &str) -> &'static str {
+    if reason.starts_with("control character") {
+        return " Inside a text, a line break is written \\n.";
+    }
+    match text.trim_start().as_bytes() {
+        [b'{', rest @ ..] if rest.trim_ascii_start().starts_with(b"'") => " Names and texts are in double quotes.",
+        [b'{' | b'[' | b'"', ..] => "",
+        _ if text.contains('=') => " It looks like a form: send one object, -d '{\"task_id\": \"t_…\", …}'.",
+        _ => " Send one object: -d '{…}'.",
+    }
 }
 
 /// A JSON object as the type that a call takes. A field that is null counts as left out.
