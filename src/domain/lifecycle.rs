@@ -283,6 +283,18 @@ fn by_time(next: Life, rules: &Rules<'_>) -> Result<Life, Refused> {
     Err(Refused::WrongState)
 }
 
+/// Whether an attempt may write beside its task (a file, an outside action) and leave the task as it is. Only one that works
+/// may: whoever waits for a person has to take the task up again first.
+pub fn may_write(life: &Life, fence: &Fence, now: i64) -> Result<(), Refused> {
+    match life.state {
+        State::Canceled => Err(Refused::Canceled),
+        State::Completed | State::Failed => Err(Refused::AlreadyFinished),
+        State::Submitted | State::Dispatched | State::Waiting => Err(Refused::LeaseLost),
+        State::Working => fenced(life.clone(), fence, now).map(drop),
+        State::InputRequired => fenced(life.clone(), fence, now).and(Err(Refused::WrongState)),
+    }
+}
+
 fn fenced(life: Life, fence: &Fence, now: i64) -> Result<Life, Refused> {
     let holds = life.claim.as_ref().is_some_and(|claim| {
         life.attempt == fence.attempt

@@ -38,9 +38,9 @@ pub fn attempt(rejected: &AttemptRejected) -> Problem {
             409,
             "not_working",
             "Task waits for input",
-            "The task waits for a person's answer, so it cannot be deferred or released. Nothing more is needed from you: \
-             it will be handed out again when it is answered. To go on with it yourself, send a heartbeat; to end it, send \
-             a result.",
+            "The task waits for a person's answer, and takes nothing from its attempt meanwhile but a heartbeat or a result. Nothing \
+             more is needed from you: it will be handed out again when it is answered. To go on with it yourself, send a \
+             heartbeat and then this call again; to end it, send a result.",
         ),
         AttemptRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
         AttemptRejected::Database(error) => storage_failed(error.failure()),

@@ -1,6 +1,6 @@
 //! Every sample × every happening against the table of design §3, written down here a second time from its words.
 
-use taskhub::domain::lifecycle::{Fence, Refused};
+use taskhub::domain::lifecycle::{Fence, Refused, may_write};
 use taskhub::domain::task::{FailureCode, Life, State, WaitingOn};
 
 use super::samples::{LEASE_MS, NOW, Sample, fence, happenings, samples};
@@ -186,6 +186,34 @@ fn a_call_needs_every_part_of_its_fence() {
         }
     }
     assert_eq!(fence(), Fence { executor: "bot".to_owned(), attempt: 2, token_hash: "hash".to_owned() });
+}
+
+/// A write beside the task is refused as a call that moves it would be, in every state but `working`.
+#[test]
+fn an_attempt_writes_beside_its_task_only_while_it_works() {
+    for sample in samples() {
+        let expected = match sample.life.state {
+            State::Working => Ok(()),
+            State::InputRequired => Err(Refused::WrongState),
+            State::Canceled => Err(Refused::Canceled),
+            State::Completed | State::Failed => Err(Refused::AlreadyFinished),
+            State::Submitted | State::Dispatched | State::Waiting => Err(Refused::LeaseLost),
+        };
+        assert_eq!(may_write(&sample.life, &fence(), NOW), expected, "{}", sample.name);
+        let is_held = matches!(sample.life.state, State::Working | State::InputRequired);
+        let late = if is_held { Err(Refused::LeaseLost) } else { expected };
+        for (what, fence) in [
+            ("another executor", Fence { executor: "other".to_owned(), ..fence() }),
+            ("another token", Fence { token_hash: "hush".to_owned(), ..fence() }),
+            ("an earlier attempt", Fence { attempt: 1, ..fence() }),
+        ] {
+            assert_eq!(may_write(&sample.life, &fence, NOW), late, "{}: {what}", sample.name);
+        }
+        let ends = [sample.life.lease_expires_at, sample.life.input_expires_at, sample.life.deadline_at];
+        for end in ends.into_iter().flatten().filter(|_| is_held) {
+            assert_eq!(may_write(&sample.life, &fence(), end), Err(Refused::LeaseLost), "{}: over", sample.name);
+        }
+    }
 }
 
 #[test]
