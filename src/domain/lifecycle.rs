@@ -10,6 +10,8 @@
 //!   after the lease, is refused whatever it brings.
 //! - **Budget.** `attempt` counts claims and only rises; `failures` counts lease expiries and retryable failures, and
 //!   nothing else. The two never stand for one another.
+//! - **Unknown actions.** An attempt that is lost may leave behind an outside action of which nobody knows whether it happened.
+//!   Whose submitter wants to be asked then (`Rules::asks`), that task waits for a person instead of the next attempt.
 //!
 //! It refuses to know why something happens, who sees it, and what is stored with it.
 
@@ -130,6 +132,9 @@ pub struct Rules<'s> {
     pub now: i64,
     /// Whether an executor of the task's address is woken by webhook, so that becoming claimable calls for a wake.
     pub wakes: bool,
+    /// Whether nobody would know what came of an outside action if the attempt were lost now, and a person is to be asked then
+    /// before another one begins.
+    pub asks: bool,
 }
 
 /// A task at its birth.
@@ -178,7 +183,13 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
         (_, Event::Cancel) => Ok(end(next, Canceled, None, now)),
         (_, Event::Time) => by_time(next, rules),
 
-        (_, Event::Readdressed) => Ok(if life.state == Waiting { next } else { ready(next, rules, now) }),
+        (_, Event::Readdressed) => Ok(match life.state {
+            Waiting => next,
+            // The person's word is still wanted, wherever the task goes then.
+            InputRequired if life.is_asked_by_hub() => next,
+            Working | InputRequired => lost(next, rules, now),
+            _ => ready(next, rules, now),
+        }),
 
         (Waiting, Event::Ready | Event::Approved { .. } | Event::Denied | Event::DependencyFailed) => {
             end_wait(next, event, rules)
@@ -205,7 +216,7 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
             Ok(wait(fenced(next, fence, now)?, WaitingOn::External, Some(*until)))
         }
         (Working, Event::Released(fence)) => {
-            Ok(ready(fenced(next, fence, now)?, rules, now + super::limits::RELEASE_REWAKE_MS))
+            Ok(lost(fenced(next, fence, now)?, rules, now + super::limits::RELEASE_REWAKE_MS))
         }
 
         (InputRequired, Event::Heartbeat(fence)) => Ok(lease(fenced(next, fence, now)?, rules)),
@@ -263,7 +274,7 @@ fn by_time(next: Life, rules: &Rules<'_>) -> Result<Life, Refused> {
     if next.answered_at.is_some() {
         // The answer goes to the next attempt when the one that asked does not come for it.
         let given_up = next.is_silent(now, rules.settings.lease_ms) || reached(next.input_expires_at);
-        return if given_up { Ok(ready(next, rules, now)) } else { Err(Refused::WrongState) };
+        return if given_up { Ok(lost(next, rules, now)) } else { Err(Refused::WrongState) };
     }
     if reached(next.input_expires_at) && !faults::is_on(Fault::InputLimitUnseen) {
         return Ok(end(next, State::Failed, Some(FailureCode::InputTimeout), now));
@@ -272,7 +283,7 @@ fn by_time(next: Life, rules: &Rules<'_>) -> Result<Life, Refused> {
         let failures = next.failures + u32::from(!faults::is_on(Fault::ExpiryIsFree));
         let next = Life { failures, ..next };
         return Ok(if failures < next.max_attempts {
-            ready(next, rules, now)
+            lost(next, rules, now)
         } else {
             end(next, State::Failed, Some(FailureCode::LeaseExpired), now)
         });
@@ -362,10 +373,29 @@ fn block(life: Life, on: WaitingOn, rules: &Rules<'_>) -> Life {
     Life { state: State::InputRequired, waiting_on: Some(on), input_expires_at, ..life }
 }
 
+/// The attempt is over, and the next one may begin; or a person says first what came of an action that it had begun.
+fn lost(life: Life, rules: &Rules<'_>, wake_at: i64) -> Life {
+    if asks(&life, rules) { ask(life, rules) } else { ready(life, rules, wake_at) }
+}
+
+/// Whether a person has to be asked before another attempt begins. What was asked once is not asked again.
+fn asks(life: &Life, rules: &Rules<'_>) -> bool {
+    rules.asks && !life.is_asked_by_hub() && !faults::is_on(Fault::UnknownNotAsked)
+}
+
+/// Nobody has the task, and a person is asked. The schema wants a claim in `input-required`, so the last one stays, void: the
+/// attempt that had it may do nothing more, and holds none of its executor's places.
+fn ask(life: Life, rules: &Rules<'_>) -> Life {
+    let input_expires_at = Some(rules.now + rules.settings.input_timeout_ms);
+    let life = at_rest(life);
+    let claim = life.claim.map(|claim| if faults::is_on(Fault::AskedKeepsClaim) { claim } else { claim.voided() });
+    Life { state: State::InputRequired, waiting_on: Some(WaitingOn::Submitter), input_expires_at, claim, ..life }
+}
+
 /// An attempt that is alive has at least one more lease to come for its answer, wherever the limit stood.
 fn answered(life: Life, rules: &Rules<'_>) -> Life {
     if life.is_silent(rules.now, rules.settings.lease_ms) && !faults::is_on(Fault::SilentKeepsClaim) {
-        return ready(life, rules, rules.now);
+        return lost(life, rules, rules.now);
     }
     let input_expires_at = life.input_expires_at.max(Some(rules.now + rules.settings.lease_ms + 1));
     Life { answered_at: Some(rules.now), input_expires_at, ..life }
@@ -375,6 +405,9 @@ fn spend(life: Life, jitter: u8, rules: &Rules<'_>) -> Life {
     let failures = life.failures + 1;
     let life = Life { failures, ..life };
     if failures < life.max_attempts + u32::from(faults::is_on(Fault::BudgetOneMore)) {
+        if asks(&life, rules) {
+            return ask(life, rules);
+        }
         let visible_at = rules.now + retry::failure_backoff_ms(failures, jitter);
         wait(life, WaitingOn::Time, Some(visible_at))
     } else {

@@ -20,6 +20,21 @@ pub const MESSAGE_CHARS_MAX: usize = 8_000;
 pub const ERROR_CHARS_MAX: usize = 8_000;
 /// Most outside actions a result may report, and their bytes of JSON.
 pub const EXTERNAL_ACTIONS_BYTES_MAX: usize = 32_768;
+/// Most outside actions that a task's ledger holds.
+pub const ACTIONS_MAX: u32 = 200;
+/// Longest step or tool of such an action, in bytes.
+pub const ACTION_NAME_BYTES_MAX: usize = 200;
+/// Longest parameters of such an action, in bytes of canonical JSON.
+pub const ACTION_PARAMS_BYTES_MAX: usize = 8_192;
+/// Longest outcome of such an action, in bytes of JSON.
+pub const ACTION_OUTCOME_BYTES_MAX: usize = 4_096;
+/// The largest whole number that JSON carries everywhere as it is: 2^53 - 1.
+pub const NUMBER_EXACT_MAX: u64 = 9_007_199_254_740_991;
+/// Actions that a question about lost ones names; it counts the others.
+pub const ASKED_ACTIONS_MAX: usize = 5;
+/// For how long the same answer again counts as a second press of the same button, where the hub has asked something new
+/// meanwhile, in milliseconds.
+pub const ANSWER_REPEAT_MS: i64 = 60_000;
 /// Longest idempotency key or request id, in bytes.
 pub const REQUEST_ID_BYTES_MAX: usize = 200;
 /// Longest executor name, in bytes.

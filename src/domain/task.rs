@@ -285,6 +285,9 @@ impl fmt::Display for Address {
     }
 }
 
+/// Stands for the token's hash in a claim that was taken back. It is the SHA-256 of nothing, so no token fits it.
+const VOID: &str = "void";
+
 /// The claim that holds a task, or held it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -294,6 +297,20 @@ pub struct Claim {
     pub token_hash: String,
     /// When the hub last heard from the attempt, in milliseconds.
     pub heard_at: i64,
+}
+
+impl Claim {
+    /// The claim of an attempt that is over, kept in its place: a task in `input-required` has the columns of a claim, also
+    /// where nobody has it and only a person is waited for.
+    #[must_use]
+    pub fn voided(self) -> Self {
+        Self { token_hash: VOID.to_owned(), ..self }
+    }
+
+    /// Whether it was taken back.
+    pub fn is_void(&self) -> bool {
+        self.token_hash == VOID
+    }
 }
 
 /// Everything of a task that its life moves: what `lifecycle` reads and returns. Times are milliseconds of Unix time.
@@ -338,9 +355,14 @@ pub struct Life {
 }
 
 impl Life {
-    /// Whether the attempt has been silent for longer than one lease.
+    /// Whether the attempt is over, and the task waits for a person to say what came of an action that it had begun.
+    pub fn is_asked_by_hub(&self) -> bool {
+        self.state == State::InputRequired && self.claim.as_ref().is_some_and(Claim::is_void)
+    }
+
+    /// Whether the attempt has been silent for longer than one lease, or is over.
     pub fn is_silent(&self, now: i64, lease_ms: i64) -> bool {
-        self.claim.as_ref().is_none_or(|claim| now - claim.heard_at > lease_ms)
+        self.claim.as_ref().is_none_or(|claim| claim.is_void() || now - claim.heard_at > lease_ms)
     }
 
     /// Whether the attempt that holds it may still act: neither its lease, nor its wait for input, nor the deadline is over.
@@ -348,6 +370,7 @@ impl Life {
         let grace_ms = i64::from(faults::is_on(Fault::LeaseInclusive));
         let in_time = |at: Option<i64>| at.is_none_or(|at| now < at + grace_ms);
         self.state.lane() == Some(Lane::Held)
+            && !self.is_asked_by_hub()
             && in_time(self.lease_expires_at)
             && in_time(self.input_expires_at)
             && in_time(self.deadline_at)

@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::refusals;
 use super::wire::{
-    BeatState, ClaimBody, DeferBody, HeartbeatBody, MessageOut, NextBody, PingBody, ReleaseBody, ResultBody,
-    ResultStatus, claimed, heartbeat_every_seconds, pong,
+    ActionBody, ActionStatus, BeatState, ClaimBody, DeferBody, HeartbeatBody, MessageOut, NextBody, PingBody, ReleaseBody,
+    ResultBody, ResultStatus, claimed, heartbeat_every_seconds, pong,
 };
 use crate::domain::limits::CLAIM_WAIT_SECONDS_MAX;
 use crate::domain::secret;
@@ -15,7 +15,7 @@ use crate::http::message::{Outcome, Request, Response, Topic, Wait};
 use crate::http::problem::{Problem, bad_request, storage_failed};
 use crate::http::route::ExecutorCall;
 use crate::http::{auth, body};
-use crate::hub::{self, AttemptCall, Claim, Defer, Heartbeat, Hub, Release, Report};
+use crate::hub::{self, Act, AttemptCall, Claim, Defer, Heartbeat, Hub, Release, Report};
 use crate::store::executors::ExecutorRow;
 
 /// The executor that calls, by the registry of keys. A call that waited is asked again when it goes on.
@@ -40,6 +40,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request, call: ExecutorCall) -> Outcome {
         ExecutorCall::Result => reply(result(hub, request, &executor)),
         ExecutorCall::Defer => reply(defer(hub, request, &executor)),
         ExecutorCall::Release => reply(release(hub, request, &executor)),
+        ExecutorCall::Action => reply(action(hub, request, &executor)),
         ExecutorCall::Ping => reply(ping(hub, request, &executor)),
     };
     answer.unwrap_or_else(|problem| Outcome::Reply(problem.response()))
@@ -211,6 +212,39 @@ fn release(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<J
     let input = Release { note: body.note, checkpoint: body.checkpoint };
     let released = hub::release(hub, &call, &input).map_err(|rejected| refusals::attempt(&rejected))?;
     Ok(json!({ "task_id": body.task_id, "state": released.state.as_str() }))
+}
+
+fn action(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Json, Problem> {
+    let raw = body::json(request)?;
+    let body: ActionBody = body::typed(&raw)?;
+    let claim_token = token(request, body.claim_token)?;
+    let record = match body.status {
+        ActionStatus::Begin if body.outcome.is_some() => {
+            let words = "outcome: it belongs to status \"done\" or \"failed\"; begin the action without, and send it then.";
+            return Err(bad_request(words));
+        }
+        ActionStatus::Begin => hub::Record::Begin,
+        ActionStatus::Done => hub::Record::Done(body.outcome),
+        ActionStatus::Failed => hub::Record::Failed(body.outcome),
+    };
+    let call = AttemptCall {
+        executor: &executor.name,
+        task_id: &body.task_id,
+        claim_token: &claim_token,
+        verb: "action",
+        brought: &brought(&raw),
+    };
+    let input = Act { step_id: body.step_id, tool: body.tool, params: body.params, record };
+    let acted = hub::act(hub, &call, &input).map_err(|rejected| refusals::action(&rejected))?;
+    Ok(json!({
+        "task_id": body.task_id,
+        "idempotency_key": acted.idempotency_key,
+        "first": acted.first,
+        "status": acted.standing.as_str(),
+        "outcome": acted.outcome,
+        "attempt": acted.attempt,
+        "next": refusals::after_action(&input.record, &acted),
+    }))
 }
 
 fn ping(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Json, Problem> {

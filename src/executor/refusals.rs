@@ -1,12 +1,16 @@
 //! What an executor is told to do next, above all when a call changes nothing. Exhaustive on purpose.
 
+use crate::domain::ledger::Standing;
+use crate::domain::limits::ACTIONS_MAX;
 use crate::domain::moment::rfc3339;
 use crate::domain::task::State;
 use crate::http::problem::{Problem, bad_request, storage_failed};
-use crate::hub::{AttemptRejected, ClaimRejected, IntroductionRejected, claims_again_at};
+use crate::hub::{
+    Acted, ActionRejected, AttemptRejected, ClaimRejected, IntroductionRejected, Record, claims_again_at,
+};
 use crate::store::executors::ExecutorRow;
 
-/// The problem that answers a refused heartbeat, result, deferral or release.
+/// The problem that answers a refused heartbeat, result, deferral, release or record of an action.
 pub fn attempt(rejected: &AttemptRejected) -> Problem {
     match rejected {
         AttemptRejected::TaskNotFound => task_not_found(),
@@ -44,6 +48,61 @@ pub fn attempt(rejected: &AttemptRejected) -> Problem {
         ),
         AttemptRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
         AttemptRejected::Database(error) => storage_failed(error.failure()),
+    }
+}
+
+/// The problem that answers a refused record of an action.
+pub fn action(rejected: &ActionRejected) -> Problem {
+    let not_begun = |detail: &str| Problem::new(409, "action_not_begun", "Action not begun", detail);
+    match rejected {
+        ActionRejected::Attempt(rejected) => attempt(rejected),
+        ActionRejected::NotBegun { failed: false } => not_begun(
+            "No action of this step_id, tool and params was begun. If it is another one that you mean, send exactly its step_id, \
+             tool and params. If you have done it already, send status \"begin\" and then this call again; in future, send \
+             \"begin\" before you do it.",
+        ),
+        ActionRejected::NotBegun { failed: true } => not_begun(
+            "The action was recorded as failed, and has not been begun again since. If you did it after that, send status \
+             \"begin\" and then this call again.",
+        ),
+        ActionRejected::TooMany => Problem::new(
+            409,
+            "too_many_actions",
+            "Too many actions",
+            format!(
+                "The task has {ACTIONS_MAX} actions, which is the most that its ledger holds. Record several small actions as one, \
+                 or end this task and ask the submitter to give out the rest as tasks of their own."
+            ),
+        ),
+    }
+}
+
+/// What an executor does after an action was recorded, or begun.
+pub fn after_action(record: &Record, acted: &Acted) -> String {
+    let attempt = acted.attempt;
+    match (record, acted.standing) {
+        (Record::Begin, Standing::Begun) if acted.first => "It is yours to do: do it now, once, and pass idempotency_key on to the \
+             other side if that takes one. Then send status \"done\" or \"failed\" with the outcome."
+            .to_owned(),
+        (Record::Begin, Standing::Begun) => "You began it yourself in this attempt, or begin it again after it had failed: do it if \
+             you have not, once, and then send status \"done\" or \"failed\" with the outcome."
+            .to_owned(),
+        (Record::Begin, Standing::Unknown) => format!(
+            "Do not do it yet. Attempt {attempt} began it and was lost before it said what came of it, so it may have happened. Look \
+             outside whether it did, by idempotency_key if the other side took one. If it happened, send status \"done\" with the \
+             outcome; if it surely did not, do it and then send \"done\". If you cannot tell, ask: send a heartbeat with a \
+             question."
+        ),
+        (Record::Begin | Record::Failed(_), Standing::Done) => format!(
+            "It is done, by attempt {attempt}, and that stays: do not do it again. Use outcome, and go on with the next step."
+        ),
+        (Record::Done(_), Standing::Done) => "It is recorded as done. Go on with the next step.".to_owned(),
+        (Record::Failed(_), Standing::Failed) => "It is recorded as failed. To try it again, send status \"begin\" first; otherwise go \
+             on, or end the task with a result."
+            .to_owned(),
+        (Record::Begin, Standing::Failed)
+        | (Record::Done(_), Standing::Begun | Standing::Unknown | Standing::Failed)
+        | (Record::Failed(_), Standing::Begun | Standing::Unknown) => "Go on with the task.".to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::refusals;
 use crate::domain::limits;
 use crate::domain::settings::Settings;
 use crate::domain::task::Address;
-use crate::hub::{Claimed, Message, Note, claims_again_at, claims_today};
+use crate::hub::{ActionView, Claimed, Message, Note, claims_again_at, claims_today};
 use crate::store::executors::ExecutorRow;
 
 /// Body of `POST /executor/claim`.
@@ -132,6 +132,39 @@ pub struct ReleaseBody {
     pub checkpoint: Option<Json>,
 }
 
+/// Body of `POST /executor/action`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionBody {
+    /// The task.
+    pub task_id: String,
+    /// The claim token, unless it is in `X-Claim-Token`.
+    pub claim_token: Option<String>,
+    /// Which step of the task the action belongs to, by a name that every attempt gives it.
+    pub step_id: String,
+    /// With what it is done.
+    pub tool: String,
+    /// What tells it from other actions of this step and tool.
+    #[serde(default)]
+    pub params: Json,
+    /// What is said of it.
+    pub status: ActionStatus,
+    /// What came of it, for `done` and `failed`.
+    pub outcome: Option<Json>,
+}
+
+/// What is said of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionStatus {
+    /// It is about to be done.
+    Begin,
+    /// It happened.
+    Done,
+    /// It did not happen.
+    Failed,
+}
+
 /// Body of `POST /executor/ping`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,6 +195,21 @@ fn note(note: &Note) -> Json {
     json!({ "attempt": note.attempt, "at": note.at, "ended": note.ended, "note": note.note })
 }
 
+/// An action as executors and the owner see it.
+pub fn action(action: &ActionView) -> Json {
+    json!({
+        "step_id": action.step_id,
+        "tool": action.tool,
+        "params": action.params,
+        "idempotency_key": action.idempotency_key,
+        "status": action.standing.as_str(),
+        "outcome": action.outcome,
+        "attempt": action.attempt,
+        "began_at": action.began_at,
+        "ended_at": action.ended_at,
+    })
+}
+
 /// How often a heartbeat is due, in seconds: a third of the lease.
 pub fn heartbeat_every_seconds(settings: &Settings) -> i64 {
     (settings.lease_ms / 3000).max(1)
@@ -174,6 +222,7 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
     let (executor, queue) = (head.address.executor_name(), head.address.queue_name());
     let messages: Vec<MessageOut> = claimed.task.messages.iter().map(MessageOut::from).collect();
     let notes: Vec<Json> = claimed.task.notes.iter().map(note).collect();
+    let actions: Vec<Json> = claimed.task.actions.iter().map(action).collect();
     json!({
         "task": {
             "id": head.id,
@@ -199,7 +248,7 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
             "checkpoint": full.checkpoint,
             "messages": messages,
             "notes": notes,
-            "actions": [],
+            "actions": actions,
             "input_files": [],
             "depends_on": [],
         },
@@ -247,6 +296,9 @@ pub fn pong(executor: &ExecutorRow, queues: &[(String, u32)], held: u32, now: i6
             "note_chars_max": limits::NOTE_CHARS_MAX,
             "question_chars_max": limits::MESSAGE_CHARS_MAX,
             "error_chars_max": limits::ERROR_CHARS_MAX,
+            "actions_max": limits::ACTIONS_MAX,
+            "action_params_bytes_max": limits::ACTION_PARAMS_BYTES_MAX,
+            "action_outcome_bytes_max": limits::ACTION_OUTCOME_BYTES_MAX,
             "request_body_bytes_max": limits::REQUEST_BODY_BYTES_MAX,
         },
     })

@@ -58,7 +58,8 @@ pub fn is_repeatable(request: &Request) -> bool {
             ExecutorCall::Claim => body()["request_id"].is_string(),
             // A result that claims the next task does so under a key made of its claim token.
             ExecutorCall::Heartbeat | ExecutorCall::Result | ExecutorCall::Defer | ExecutorCall::Release => true,
-            ExecutorCall::Ping => true,
+            // A beginning that comes twice says so, and that the attempt itself had begun it.
+            ExecutorCall::Action | ExecutorCall::Ping => true,
         },
         Ok(Route::Mcp) => is_repeatable_rpc(&body()),
         // A code is good once: whether a lost exchange happened is for the client to find out.
@@ -87,6 +88,7 @@ fn is_repeatable_rpc(message: &Json) -> bool {
         Some("get_task" | "list_tasks" | "list_executors" | "hub_status" | "cancel_task" | "answer_task") => true,
         Some("approve_task") => true,
         Some("retry_task" | "claim_task" | "heartbeat_task" | "finish_task" | "defer_task") => true,
+        Some("record_action") => true,
         _ => false,
     }
 }

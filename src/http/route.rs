@@ -84,6 +84,8 @@ pub enum ExecutorCall {
     Defer,
     /// `release`
     Release,
+    /// `action`
+    Action,
     /// `ping`
     Ping,
 }
@@ -234,6 +236,7 @@ impl ExecutorCall {
             "result" => Some(Self::Result),
             "defer" => Some(Self::Defer),
             "release" => Some(Self::Release),
+            "action" => Some(Self::Action),
             "ping" => Some(Self::Ping),
             _ => None,
         }

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 
+use super::unknown::{self, Unknown};
 use super::{Hub, owed, wakes};
 use crate::domain::ids::TaskId;
-use crate::domain::lifecycle::{Event, step};
-use crate::domain::limits::MESSAGE_CHARS_MAX;
+use crate::domain::ledger::Loss;
+use crate::domain::lifecycle::{Event, Rules, step};
+use crate::domain::limits::{ANSWER_REPEAT_MS, MESSAGE_CHARS_MAX};
 use crate::domain::task::State;
 use crate::store::database::DatabaseError;
-use crate::store::events::{self, Kind};
-use crate::store::tasks::{self, TaskHead};
+use crate::store::events::{self, EventRow, Kind};
+use crate::store::tasks::{self, MoveWrites, TaskHead};
 
 /// An answer.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Answered {
     pub state: State,
     /// Whether the very same answer was there already.
     pub already: bool,
+    /// Whether the hub itself has asked something since: what came of an action of the attempt that had asked.
+    pub asks_more: bool,
 }
 
 /// Why it is not.
@@ -68,10 +72,12 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
     hub.command(|effects| {
         let task = tasks::head(hub.db, id.as_str())?.ok_or(AnswerRejected::TaskNotFound)?;
         if is_repeated(hub, &task, &input.text)? {
-            return Ok(Answered { id: task.id, state: task.life.state, already: true });
+            let asks_more = task.life.is_asked_by_hub();
+            return Ok(Answered { id: task.id, state: task.life.state, already: true, asks_more });
         }
         let consumers = wakes::consumers(hub, &task.address)?;
-        let rules = hub.rules(consumers.any_is_sent());
+        let unknown = Unknown::by(hub, &task, &Event::Answered)?;
+        let rules = Rules { asks: unknown.is_any(), ..hub.rules(consumers.any_is_sent()) };
         let not_asked = |_| AnswerRejected::NotAsked { state: task.life.state };
         let next = step(&task.life, &Event::Answered, &rules).map_err(not_asked)?;
         let (next, wakes_owed) = wakes::plan(hub, &task.id, next, &consumers)?;
@@ -85,19 +91,28 @@ pub fn answer(hub: &Hub<'_>, input: &Answer) -> Result<Answered, AnswerRejected>
         )?;
         let due_at = next.due_at(hub.settings.lease_ms);
         let refused = || DatabaseError::Refused("the store refused an answer".to_owned());
-        let moved = tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, (Some(seq), None))?;
+        let question = unknown.question(&task, &next, Loss::Silent);
+        let newest_seq = match &question {
+            Some(question) => unknown::ask_after(hub, &task, seq, question, Some("silent"))?,
+            None => seq,
+        };
+        let writes = MoveWrites { message_seq: Some(seq), question: question.as_deref(), ..MoveWrites::default() };
+        let moved = tasks::move_on(hub.db, &task, &next, due_at, newest_seq, hub.now, writes)?;
         let wishes = moved.ok_or_else(refused)?;
         wakes::post(hub, effects, wakes_owed)?;
         owed::owe(hub, effects, &task, &next, &wishes)?;
         effects.task_changed(&task.id, next.state, &task.address);
-        Ok(Answered { id: task.id, state: next.state, already: false })
+        Ok(Answered { id: task.id, state: next.state, already: false, asks_more: question.is_some() })
     })
 }
 
-/// A double click: no question is open, and the newest answer is this very one.
+/// A double click: no question is open, and the newest answer is this very one. A question with which the hub itself followed a
+/// moment ago is not answered by it.
 fn is_repeated(hub: &Hub<'_>, task: &TaskHead, text: &str) -> Result<bool, DatabaseError> {
     let is_open = task.life.state == State::InputRequired && task.life.answered_at.is_none();
-    let Some(seq) = task.message_seq.filter(|_| !is_open) else { return Ok(false) };
+    let is_hubs = task.life.is_asked_by_hub();
+    let Some(seq) = task.message_seq.filter(|_| !is_open || is_hubs) else { return Ok(false) };
     let newest = events::chain(hub.db, seq, 1)?.pop();
-    Ok(newest.is_some_and(|event| event.kind == Kind::Answer && event.data["text"] == json!(text)))
+    let is_same = |event: &EventRow| event.kind == Kind::Answer && event.data["text"] == json!(text);
+    Ok(newest.is_some_and(|event| is_same(&event) && (!is_open || hub.now - event.at < ANSWER_REPEAT_MS)))
 }

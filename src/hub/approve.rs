@@ -9,7 +9,7 @@ use crate::domain::limits::{EVENTS_READ_MAX, NOTE_CHARS_MAX};
 use crate::domain::task::{FailureCode, State, WaitingOn};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind};
-use crate::store::tasks::{self, TaskHead};
+use crate::store::tasks::{self, MoveWrites, TaskHead};
 
 /// The owner's word.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ fn begin(hub: &Hub<'_>, effects: &mut Effects, input: &Approve, task: &TaskHead)
     let seq = hub.record(task, Kind::Approved, next.attempt, &actor, json!({ "note": input.note }))?;
     let due_at = next.due_at(hub.settings.lease_ms);
     let refused = || DatabaseError::Refused("the store refused an approval".to_owned());
-    let wishes = tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, (None, None))?.ok_or_else(refused)?;
+    let wishes = tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, MoveWrites::default())?.ok_or_else(refused)?;
     wakes::post(hub, effects, wakes_owed)?;
     owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
@@ -114,7 +114,8 @@ fn deny(hub: &Hub<'_>, effects: &mut Effects, input: &Approve, task: &TaskHead) 
     let code = FailureCode::Denied.as_str();
     let seq = hub.record(task, Kind::Failed, next.attempt, &actor, json!({ "code": code, "note": input.note }))?;
     let refused = || DatabaseError::Refused("the store refused a refusal".to_owned());
-    let wishes = tasks::move_on(hub.db, task, &next, None, seq, hub.now, (None, Some(&error)))?.ok_or_else(refused)?;
+    let writes = MoveWrites { error: Some(&error), ..MoveWrites::default() };
+    let wishes = tasks::move_on(hub.db, task, &next, None, seq, hub.now, writes)?.ok_or_else(refused)?;
     owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
     Ok(Approved { id: task.id.clone(), state: next.state, visible_at: None, already: false })

@@ -3,6 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::unknown::{self, Unknown};
 use super::{Effects, Hub, owed};
 use crate::domain::ids::TaskId;
 use crate::domain::lifecycle::{Event, Fence, Refused, Rules, step};
@@ -124,9 +125,13 @@ pub(super) fn change_within(
     task: &TaskHead,
     change: &Change<'_>,
 ) -> Result<Result<Ended, AttemptRejected>, AttemptRejected> {
-    let rules = rules_for(hub, task, &change.event)?;
+    let unknown = Unknown::by(hub, task, &change.event)?;
+    let rules = Rules { asks: unknown.is_any(), ..rules_for(hub, task, &change.event)? };
     match step(&task.life, &change.event, &rules) {
-        Ok(next) => apply(hub, effects, call, task, next, change).map(Ok),
+        Ok(next) => {
+            let question = unknown.question(task, &next, unknown::loss(&change.event));
+            apply(hub, effects, call, task, next, (change, question)).map(Ok)
+        }
         Err(refused) => match repeated(hub, task, call, change)? {
             Some(ended) => Ok(Ok(ended)),
             None => refuse(hub, task, call, refused).map(Err),
@@ -149,9 +154,13 @@ fn apply(
     call: &AttemptCall<'_>,
     task: &TaskHead,
     next: Life,
-    change: &Change<'_>,
+    (change, question): (&Change<'_>, Option<String>),
 ) -> Result<Ended, AttemptRejected> {
-    let seq = match (change.record)(task, &next) {
+    let line = (change.record)(task, &next).map(|(kind, data)| match &question {
+        Some(question) => unknown::asked_instead(kind, data, question),
+        None => (kind, data),
+    });
+    let seq = match line {
         Some((kind, data)) => hub.record(task, kind, next.attempt, &call.actor(), with_outcome(data, change, &next))?,
         None => task.event_seq,
     };
@@ -159,7 +168,9 @@ fn apply(
     let token_hash = secret::sha256_hex(call.claim_token);
     // The row was read in this very transaction, so the WHERE can only disagree if `step` and the SQL do.
     let refused = || DatabaseError::Refused("the store refused a step that the lifecycle allows".to_owned());
-    let writes = (token_hash.as_str(), &change.writes);
+    let own = &change.writes;
+    let writes = AttemptWrites { question: question.or_else(|| own.question.clone()), ..own.clone() };
+    let writes = (token_hash.as_str(), &writes);
     let wishes = tasks::finish(hub.db, task, &next, due_at, seq, hub.now, writes)?.ok_or_else(refused)?;
     owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
@@ -240,6 +251,10 @@ fn explain(hub: &Hub<'_>, task: &TaskHead, call: &AttemptCall<'_>, refused: Refu
         Refused::AlreadyFinished => return AttemptRejected::AlreadyFinished,
         Refused::WrongState => return AttemptRejected::NotWorking,
         Refused::LeaseLost if life.attempt == 0 => "The task has not been claimed yet; claim it first.",
+        Refused::LeaseLost if is_given_up(call, &fence, life) => {
+            "The attempt was given up with an action begun of which nobody knew whether it happened, and a person was asked. The \
+             answer goes to the next attempt."
+        }
         Refused::LeaseLost if life.claim.as_ref().is_some_and(|claim| claim.executor != call.executor) => {
             "The task is, or was last, held by another executor."
         }
@@ -263,6 +278,12 @@ fn explain(hub: &Hub<'_>, task: &TaskHead, call: &AttemptCall<'_>, refused: Refu
         Refused::LeaseLost => "The attempt is over: the task has gone back to its queue.",
     };
     AttemptRejected::LeaseLost { why }
+}
+
+/// Whether this very attempt's claim was taken back because of an action that it had begun.
+fn is_given_up(call: &AttemptCall<'_>, fence: &Fence, life: &Life) -> bool {
+    fence.attempt == life.attempt
+        && life.claim.as_ref().is_some_and(|claim| claim.is_void() && claim.executor == call.executor)
 }
 
 /// Refuses a text with more characters than the field may have.

@@ -10,7 +10,7 @@ use crate::domain::task::State;
 use crate::domain::text::cut_chars;
 use crate::store::database::DatabaseError;
 use crate::store::events::Kind;
-use crate::store::tasks;
+use crate::store::tasks::{self, MoveWrites};
 
 /// The task is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,8 @@ pub fn cancel(hub: &Hub<'_>, submitter: &str, id: &str, reason: Option<&str>) ->
         let seq =
             hub.record(&task, Kind::Canceled, next.attempt, &actor, json!({ "reason": reason, "note": task.note }))?;
         let refused = || DatabaseError::Refused("the store refused a cancellation".to_owned());
-        let wishes = tasks::move_on(hub.db, &task, &next, None, seq, hub.now, (None, reason))?.ok_or_else(refused)?;
+        let writes = MoveWrites { error: reason, ..MoveWrites::default() };
+        let wishes = tasks::move_on(hub.db, &task, &next, None, seq, hub.now, writes)?.ok_or_else(refused)?;
         owed::owe(hub, effects, &task, &next, &wishes)?;
         effects.task_changed(&task.id, next.state, &task.address);
         let held = matches!(task.life.state, State::Working | State::InputRequired);

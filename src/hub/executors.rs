@@ -193,7 +193,10 @@ pub(super) fn cut_off(effects: &mut Effects, executor: &ExecutorRow) {
 pub(super) fn leave_queue(hub: &Hub<'_>, name: &str, queue: &str) -> Result<(), ExecutorRejected> {
     let is_other = |row: &ExecutorRow| row.name != name && row.disabled_at.is_none();
     let alone = !executors::serving(hub.db, queue)?.iter().any(is_other);
-    let waits = tasks::has_open(hub.db, Lane::Ready, queue)? || tasks::has_open(hub.db, Lane::Waiting, queue)?;
+    let asked = Address::queue(queue).map(|address| tasks::asked_key(&address)).unwrap_or_default();
+    let waits = tasks::has_open(hub.db, Lane::Ready, queue)?
+        || tasks::has_open(hub.db, Lane::Waiting, queue)?
+        || tasks::has_open(hub.db, Lane::Held, &asked)?;
     if alone && waits { Err(ExecutorRejected::QueueHasTasks { queue: queue.to_owned() }) } else { Ok(()) }
 }
 

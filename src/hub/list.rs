@@ -134,6 +134,7 @@ fn parse(text: &str) -> Option<(usize, Cursor)> {
     let id = parts.next()?;
     let lane_key = parts.next()?;
     let id_fits = id.is_empty() || TaskId::parse(id).is_some();
-    let key_fits = lane_key.is_empty() || Address::parse(lane_key).is_some();
+    // Of a task that waits for a person's word on an action, the key is `?` and its address.
+    let key_fits = lane_key.is_empty() || Address::parse(lane_key.strip_prefix('?').unwrap_or(lane_key)).is_some();
     (id_fits && key_fits).then(|| (walk, Cursor { lane_key: lane_key.to_owned(), rank, id: id.to_owned() }))
 }

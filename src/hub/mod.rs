@@ -4,6 +4,7 @@
 //! `now` and entropy; it never waits. What must happen outside because of it comes back as `Effects`, and only once it
 //! has committed. It refuses to know HTTP, MCP and JSON-RPC.
 
+mod action;
 mod answer;
 mod approve;
 mod attempt;
@@ -33,6 +34,7 @@ mod status;
 mod submit;
 mod sweep;
 mod throttle;
+mod unknown;
 mod wakes;
 
 use std::cell::RefCell;
@@ -48,6 +50,7 @@ use crate::store::database::{Database, DatabaseError};
 use crate::store::events::{self, Kind, NewEvent};
 use crate::store::tasks::TaskHead;
 
+pub use action::{Act, Acted, ActionRejected, ActionView, Record, act};
 pub use answer::{Answer, AnswerRejected, Answered, answer};
 pub use approve::{Approve, ApproveRejected, Approved, approve};
 pub use attempt::{AttemptCall, AttemptRejected};
@@ -204,7 +207,7 @@ impl<'h> Hub<'h> {
     }
 
     fn rules(&self, wakes: bool) -> Rules<'_> {
-        Rules { settings: self.settings, now: self.now, wakes }
+        Rules { settings: self.settings, now: self.now, wakes, asks: false }
     }
 
     fn random<const N: usize>(&self) -> [u8; N] {

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Hub;
+use super::action::{ActionView, views};
 use crate::domain::ids::TaskId;
 use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX, NOTES_READ_MAX};
 use crate::domain::task::{Life, State};
@@ -19,6 +20,8 @@ pub struct TaskDetail {
     pub messages: Vec<Message>,
     /// What each earlier attempt said last, oldest first; the newest `NOTES_READ_MAX`.
     pub notes: Vec<Note>,
+    /// The outside actions that its attempts recorded, in the order in which they were first begun.
+    pub actions: Vec<ActionView>,
     /// The audit trail, oldest first; the newest `EVENTS_READ_MAX`.
     pub events: Vec<EventView>,
     /// Whether older events were left out.
@@ -32,7 +35,7 @@ pub struct Message {
     pub seq: i64,
     /// When, in milliseconds.
     pub at: i64,
-    /// Who: `executor:<name>` or `submitter:<id>`.
+    /// Who: `executor:<name>`, `submitter:<id>`, or `hub` where it asks about an attempt that is lost.
     pub from: String,
     /// The text.
     pub text: String,
@@ -96,12 +99,14 @@ pub(super) fn with_events(hub: &Hub<'_>, full: TaskFull) -> Result<TaskDetail, D
     let mut notes: Vec<Note> = chain.iter().filter_map(note).collect();
     notes.drain(..notes.len().saturating_sub(NOTES_READ_MAX));
     let events = chain.into_iter().map(view).collect();
-    Ok(TaskDetail { full, messages, notes, events, events_left_out })
+    let actions = views(hub, &full.head)?;
+    Ok(TaskDetail { full, messages, notes, actions, events, events_left_out })
 }
 
-/// A task whose first attempt begins: none has left a note or asked anything, so its events are not read.
+/// A task whose first attempt begins: none has left a note, asked or begun anything, so neither its events nor its actions are
+/// read.
 pub(super) fn without_events(full: TaskFull) -> TaskDetail {
-    TaskDetail { full, messages: vec![], notes: vec![], events: vec![], events_left_out: true }
+    TaskDetail { full, messages: vec![], notes: vec![], actions: vec![], events: vec![], events_left_out: true }
 }
 
 /// The answers that people have given since the present attempt began, oldest first.
@@ -123,13 +128,16 @@ fn message(event: &EventRow) -> Option<Message> {
         Kind::Answer => event.data["text"].as_str()?,
         _ => return None,
     };
-    Some(Message { seq: event.seq, at: event.at, from: event.actor.clone(), text: text.to_owned() })
+    let from = event.data["asked_by"].as_str().unwrap_or(&event.actor).to_owned();
+    Some(Message { seq: event.seq, at: event.at, from, text: text.to_owned() })
 }
 
 fn note(event: &EventRow) -> Option<Note> {
     let ended = match event.kind {
         Kind::Deferred => "deferred",
         Kind::Retrying => "failed",
+        // The hub asks what an attempt left behind, whose end is no event of its own then.
+        Kind::Question => event.data["ended"].as_str()?,
         Kind::Moved if event.data["held_by"].is_string() => "moved",
         // The end of a wait is no end of an attempt.
         Kind::Requeued => event.data["reason"].as_str().filter(|reason| !matches!(*reason, "time" | "woken"))?,

@@ -8,8 +8,10 @@ use serde_json::json;
 
 use super::cancel::{CancelRejected, cancel};
 use super::executors::{ExecutorRejected, cut_off, leave_queue};
-use super::{Effects, Hub, notices, wakes};
-use crate::domain::lifecycle::{Event, step};
+use super::unknown::{self, Unknown};
+use super::{Effects, Hub, notices, owed, wakes};
+use crate::domain::ledger::Loss;
+use crate::domain::lifecycle::{Event, Rules, step};
 use crate::domain::limits::LEFT_TASKS_MAX;
 use crate::domain::task::{Address, Lane};
 use crate::store::database::DatabaseError;
@@ -74,6 +76,7 @@ pub fn delete_executor(hub: &Hub<'_>, name: &str, left: &TasksLeft) -> Result<Re
 fn no_tasks_left(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<(), ExecutorRejected> {
     let own = Address::Executor(executor.name.clone()).to_string();
     let mut has_tasks = tasks::has_open(hub.db, Lane::Held, &executor.name)?;
+    has_tasks |= tasks::has_open(hub.db, Lane::Held, &tasks::asked_key(&Address::Executor(executor.name.clone())))?;
     for lane in [Lane::Ready, Lane::Waiting] {
         has_tasks |= tasks::has_open(hub.db, lane, &own)?;
     }
@@ -143,8 +146,9 @@ impl Estate {
             }
         }
         let mut places = vec![(Lane::Held, executor.name.clone())];
-        for address in std::iter::once(&own.to_string()).chain(&orphaned) {
-            places.extend([(Lane::Ready, address.clone()), (Lane::Waiting, address.clone())]);
+        for address in std::iter::once(own.clone()).chain(orphaned.iter().cloned().map(Address::Queue)) {
+            let (key, asked) = (address.to_string(), tasks::asked_key(&address));
+            places.extend([(Lane::Ready, key.clone()), (Lane::Waiting, key), (Lane::Held, asked)]);
         }
         Ok(Self { own, orphaned, places })
     }
@@ -218,9 +222,12 @@ fn batch(hub: &Hub<'_>, lane: Lane, key: &str, tasks_max: usize) -> Result<Vec<T
 fn readdress(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead, to: &Address) -> Result<(), DatabaseError> {
     let consumers = wakes::consumers(hub, to)?;
     let refused = |_| DatabaseError::Refused("an open task refused another address".to_owned());
-    let next = step(&task.life, &Event::Readdressed, &hub.rules(consumers.any_is_sent())).map_err(refused)?;
+    let unknown = Unknown::by(hub, task, &Event::Readdressed)?;
+    let rules = Rules { asks: unknown.is_any(), ..hub.rules(consumers.any_is_sent()) };
+    let next = step(&task.life, &Event::Readdressed, &rules).map_err(refused)?;
     let (next, wakes_owed) = wakes::plan(hub, &task.id, next, &consumers)?;
-    let held_by = task.life.claim.as_ref().filter(|_| task.life.state.lane() == Some(Lane::Held));
+    let is_held = task.life.state.lane() == Some(Lane::Held) && !task.life.is_asked_by_hub();
+    let held_by = task.life.claim.as_ref().filter(|_| is_held);
     let data = json!({
         "from": task.address.to_string(),
         "to": to.to_string(),
@@ -228,11 +235,19 @@ fn readdress(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead, to: &Address
         "note": task.note,
     });
     let seq = hub.record(task, Kind::Moved, next.attempt, &format!("submitter:{OWNER}"), data)?;
+    let question = unknown.question(task, &next, Loss::TakenAway);
+    let seq = match &question {
+        Some(question) => unknown::ask_after(hub, task, seq, question, None)?,
+        None => seq,
+    };
     let due_at = next.due_at(hub.settings.lease_ms);
-    if !tasks::readdress(hub.db, task, (&next, to), due_at, seq, hub.now)? {
-        return Err(DatabaseError::Refused("the store refused to move a task".to_owned()));
-    }
+    let refused = || DatabaseError::Refused("the store refused to move a task".to_owned());
+    let moved = tasks::readdress(hub.db, task, (&next, to), due_at, seq, hub.now, question.as_deref())?;
+    let wishes = moved.ok_or_else(refused)?;
     wakes::post(hub, effects, wakes_owed)?;
+    if question.is_some() {
+        owed::owe(hub, effects, task, &next, &wishes)?;
+    }
     if next.state.lane() == Some(Lane::Ready) {
         notices::expect(hub, consumers.rows())?;
     }

@@ -3,6 +3,7 @@
 use super::Hub;
 use super::submit::{Submit, SubmitRejected, Submitted, submit};
 use crate::domain::ids::TaskId;
+use crate::domain::ledger::OnUnknownAction;
 use crate::domain::notice::NoticeEvents;
 use crate::domain::task::State;
 use crate::store::database::DatabaseError;
@@ -54,6 +55,7 @@ pub fn retry_task(hub: &Hub<'_>, submitter: &str, id: &str) -> Result<Submitted,
         max_attempts: Some(head.life.max_attempts),
         callback_url: wishes.callback_url,
         notify: wishes.notify.as_deref().and_then(NoticeEvents::of_wish).map(NoticeEvents::names),
+        on_unknown_action: Some(task.on_unknown_action).filter(|wish| *wish != OnUnknownAction::default()),
         retry_of: Some(head.id),
         checkpoint: task.checkpoint,
     };

@@ -8,6 +8,7 @@ use super::wakes::{self, Consumers};
 use super::{Effects, Hub};
 use crate::domain::executor::Approval;
 use crate::domain::ids::TaskId;
+use crate::domain::ledger::OnUnknownAction;
 use crate::domain::lifecycle::{self, Hold};
 use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CONTEXT_BYTES_MAX, EXECUTORS_MAX, HORIZON_SECONDS_MAX, PRIORITY_DEFAULT,
@@ -61,6 +62,8 @@ pub struct Submit {
     pub callback_url: Option<String>,
     /// Of which of its events the owner is told (`domain::notice`); `None`: as the hub is set.
     pub notify: Option<Vec<String>>,
+    /// What becomes of it when an attempt is lost with an outside action begun; `None`: the next one begins.
+    pub on_unknown_action: Option<OnUnknownAction>,
     /// The task that it repeats.
     pub retry_of: Option<String>,
     /// What that one left.
@@ -296,6 +299,10 @@ fn hash(input: &Submit) -> String {
         Some(url) => json!([given, { "callback_url": url }]),
         None => given,
     };
+    let given = match input.on_unknown_action {
+        Some(wish) => json!([given, { "on_unknown_action": wish.as_str() }]),
+        None => given,
+    };
     secret::sha256_hex(&given.to_string())
 }
 
@@ -341,6 +348,7 @@ fn create(
         checkpoint: input.checkpoint.as_ref(),
         wishes: &plan.wishes,
         not_before: plan.not_before.filter(|_| hold == Hold::Approval),
+        on_unknown_action: input.on_unknown_action.unwrap_or_default(),
     };
     tasks::insert(hub.db, &task)?;
     wakes::post(hub, effects, wakes_owed)?;

@@ -7,14 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value as Json, json};
 
+use super::unknown::{self, Unknown};
 use super::{Effects, Hub, owed, wakes};
 use crate::domain::ids::TaskId;
-use crate::domain::lifecycle::{Event, is_time, step};
+use crate::domain::ledger::Loss;
+use crate::domain::lifecycle::{Event, Rules, is_time, step};
 use crate::domain::limits::{PURGE_BATCH_MAX, SWEEP_BATCH_MAX};
 use crate::domain::task::{FailureCode, Life, State};
+use crate::store::actions;
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind};
-use crate::store::tasks::{self, TaskHead};
+use crate::store::tasks::{self, MoveWrites, TaskHead};
 
 /// A task that could not be handled is looked at again after this.
 const TROUBLE_MS: i64 = 60_000;
@@ -65,13 +68,21 @@ fn sweep_one(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead) -> Result<()
 fn expire(hub: &Hub<'_>, effects: &mut Effects, task: &TaskHead) -> Result<(), DatabaseError> {
     let consumers = wakes::consumers(hub, &task.address)?;
     let not_due = |_| DatabaseError::Refused("a due task refused the clock".to_owned());
-    let next = step(&task.life, &Event::Time, &hub.rules(consumers.any_is_sent())).map_err(not_due)?;
+    let unknown = Unknown::by(hub, task, &Event::Time)?;
+    let rules = Rules { asks: unknown.is_any(), ..hub.rules(consumers.any_is_sent()) };
+    let next = step(&task.life, &Event::Time, &rules).map_err(not_due)?;
     let (next, wakes_owed) = wakes::plan(hub, &task.id, next, &consumers)?;
+    let question = unknown.question(task, &next, Loss::Silent);
     let (kind, data, error) = describe(task, &next);
+    let (kind, data) = match &question {
+        Some(question) => unknown::asked_instead(kind, data, question),
+        None => (kind, data),
+    };
     let seq = hub.record(task, kind, next.attempt, "hub", data)?;
     let due_at = next.due_at(hub.settings.lease_ms);
     let refused = || DatabaseError::Refused("the store refused the clock where the lifecycle does not".to_owned());
-    let wishes = tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, (None, error))?.ok_or_else(refused)?;
+    let writes = MoveWrites { error, question: question.as_deref(), ..MoveWrites::default() };
+    let wishes = tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, writes)?.ok_or_else(refused)?;
     wakes::post(hub, effects, wakes_owed)?;
     owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
@@ -108,6 +119,7 @@ pub fn purge(hub: &Hub<'_>, after_id: &str) -> Result<Option<String>, DatabaseEr
     hub.command(|_| {
         for task in old.iter().filter(|task| task.completed_at.is_some_and(|at| at < cutoff)) {
             events::delete_chain(hub.db, task.event_seq)?;
+            actions::delete(hub.db, &task.id)?;
             tasks::delete(hub.db, &task.id)?;
         }
         Ok::<(), DatabaseError>(())

@@ -168,7 +168,11 @@ fn label(action: Action) -> &'static str {
 fn about(task: &TaskDetail) -> Markup {
     let (head, life) = (&task.full.head, &task.full.head.life);
     let whom = head.address.to_string();
-    let by = life.claim.as_ref().map_or("The executor", |claim| claim.executor.as_str());
+    let by = match &life.claim {
+        _ if life.is_asked_by_hub() => "The hub",
+        Some(claim) => claim.executor.as_str(),
+        None => "The executor",
+    };
     let instructions = (life.state == State::Waiting).then_some(task.full.instructions.as_str());
     let said = [("asks", head.question.as_deref()), ("notes", head.note.as_deref())];
     html! {

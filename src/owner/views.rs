@@ -3,7 +3,9 @@
 use serde_json::{Value as Json, json};
 
 use crate::domain::wake::Wake;
-use crate::hub::{Attendance, CreatedExecutor, ExecutorView, KeyView, TaskDetail, claims_again_at, claims_today};
+use crate::hub::{
+    ActionView, Attendance, CreatedExecutor, ExecutorView, KeyView, TaskDetail, claims_again_at, claims_today,
+};
 
 /// A wake without its secrets.
 fn wake(wake: &Wake) -> Json {
@@ -61,6 +63,21 @@ pub(super) fn key(key: &KeyView) -> Json {
     json!({ "id": key.id, "created_at": key.created_at })
 }
 
+/// An outside action that an attempt recorded.
+fn action(action: &ActionView) -> Json {
+    json!({
+        "step_id": action.step_id,
+        "tool": action.tool,
+        "params": action.params,
+        "idempotency_key": action.idempotency_key,
+        "status": action.standing.as_str(),
+        "outcome": action.outcome,
+        "attempt": action.attempt,
+        "began_at": action.began_at,
+        "ended_at": action.ended_at,
+    })
+}
+
 /// A task with everything, and its audit trail. `attendance`: who may take it, while it waits for somebody.
 pub(super) fn task(task: &TaskDetail, attendance: Option<&Attendance>) -> Json {
     let (full, head, life) = (&task.full, &task.full.head, &task.full.head.life);
@@ -78,6 +95,8 @@ pub(super) fn task(task: &TaskDetail, attendance: Option<&Attendance>) -> Json {
             })
         })
         .collect();
+    let actions: Vec<Json> = task.actions.iter().map(action).collect();
+    let claim = life.claim.as_ref().filter(|_| !life.is_asked_by_hub());
     let mut view = json!({
         "id": head.id,
         "title": head.title,
@@ -99,6 +118,7 @@ pub(super) fn task(task: &TaskDetail, attendance: Option<&Attendance>) -> Json {
         "data": full.data,
         "error": full.error,
         "external_actions": full.external_actions,
+        "on_unknown_action": full.on_unknown_action.as_str(),
         "late_events": head.late_events,
     });
     let life = json!({
@@ -107,8 +127,8 @@ pub(super) fn task(task: &TaskDetail, attendance: Option<&Attendance>) -> Json {
         "attempt": life.attempt,
         "failures": life.failures,
         "max_attempts": life.max_attempts,
-        "claimed_by": life.claim.as_ref().map(|claim| &claim.executor),
-        "heard_at": life.claim.as_ref().map(|claim| claim.heard_at),
+        "claimed_by": claim.map(|claim| &claim.executor),
+        "heard_at": claim.map(|claim| claim.heard_at),
         "lease_expires_at": life.lease_expires_at,
         "input_expires_at": life.input_expires_at,
         "answered_at": life.answered_at,
@@ -127,6 +147,7 @@ pub(super) fn task(task: &TaskDetail, attendance: Option<&Attendance>) -> Json {
     json!({
         "task": view,
         "attention": attendance.and_then(Attendance::absence),
+        "actions": actions,
         "events": events,
         "events_left_out": task.events_left_out,
     })

@@ -30,6 +30,8 @@ pub enum Kind {
     Moved,
     /// A wake ended; `data` says how.
     Wake,
+    /// The attempt recorded an outside action; `data` says which, and what of it.
+    Action,
     /// It is completed.
     Completed,
     /// It failed.
@@ -41,7 +43,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Submitted,
         Self::Claimed,
         Self::Requeued,
@@ -53,6 +55,7 @@ impl Kind {
         Self::Approved,
         Self::Moved,
         Self::Wake,
+        Self::Action,
         Self::Completed,
         Self::Failed,
         Self::Canceled,
@@ -73,6 +76,7 @@ impl Kind {
             Self::Approved => "approved",
             Self::Moved => "moved",
             Self::Wake => "wake",
+            Self::Action => "action",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Canceled => "canceled",

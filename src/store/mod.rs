@@ -7,6 +7,7 @@
 //! On a hot path, a parameter of a LIMIT, or of an equality beside a join or an ORDER BY, is written `+?1`: SQLite plans by the
 //! bound value of a plain one, and so would prepare the statement anew at every run.
 
+pub mod actions;
 pub mod clients;
 pub mod database;
 pub mod events;
@@ -27,6 +28,7 @@ pub use timers::next_due;
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     [
         tasks::STATEMENTS,
+        actions::STATEMENTS,
         events::STATEMENTS,
         executors::STATEMENTS,
         clients::STATEMENTS,

@@ -51,8 +51,12 @@ pub(in crate::hub) fn follow(
             if is_asked_already {
                 return Ok(());
             }
+            let question = now.head.question.as_deref().unwrap_or_default();
+            if next.is_asked_by_hub() {
+                return tell(hub, effects, &words::unknown_action(about, by, question));
+            }
             let on = next.waiting_on.unwrap_or(WaitingOn::Submitter);
-            words::asked(about, by, on, now.head.question.as_deref().unwrap_or_default())
+            words::asked(about, by, on, question)
         }
         NoticeEvent::Failed => {
             let code = next.failure.unwrap_or(FailureCode::ExecutorFailed);

@@ -53,6 +53,16 @@ pub(super) fn asked<'n>(about: About<'n>, by: &str, on: WaitingOn, question: &st
     about.notice(NoticeEvent::InputRequired, on.as_str(), text, quote(by, question))
 }
 
+/// An attempt of this executor was lost in the middle of an outside action, and the hub asks what came of it. What the executor
+/// named its steps and tools is in the question, so it is quoted.
+pub(super) fn unknown_action<'n>(about: About<'n>, by: &str, question: &str) -> Notice<'n> {
+    let text = format!(
+        "{by} was lost in the middle of something outside, and the task waits until you say whether it happened. Look, and answer \
+         through Claude (answer_task), or cancel the task."
+    );
+    about.notice(NoticeEvent::InputRequired, "unknown_action", text, quote("Your task hub", question))
+}
+
 /// A task waits for the owner's approval.
 pub(super) fn approval<'n>(about: About<'n>, submitted_by: &str, instructions: &str) -> Notice<'n> {
     let text = format!("It is for {}, and begins when you approve it.", name(&about.address.to_string()));

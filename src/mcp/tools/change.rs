@@ -146,6 +146,10 @@ pub(super) fn answer(caller: &Caller<'_>, input: AnswerInput) -> Result<Given, T
         AnswerRejected::Database(error) => error.into(),
     })?;
     let said = match (answered.already, answered.state) {
+        (_, State::InputRequired) if answered.asks_more => {
+            "The attempt that asked is lost, and had begun an outside action; before the next one begins and gets the answer, the \
+             hub asks whether that happened: read question in get_task, and answer that as well."
+        }
         (true, _) => "This answer was there already.",
         (false, State::InputRequired) => "The attempt that asked gets the answer with its next call.",
         (false, _) => "The attempt that asked has gone silent; the next one gets the answer.",

@@ -51,6 +51,8 @@ pub enum Tool {
     FinishTask,
     /// `defer_task`
     DeferTask,
+    /// `record_action`
+    RecordAction,
 }
 
 /// What is said about a tool.
@@ -76,7 +78,7 @@ pub struct About {
 
 impl Tool {
     /// Every tool, in the order in which a model reads them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SubmitTask,
         Self::GetTask,
         Self::ListTasks,
@@ -91,6 +93,7 @@ impl Tool {
         Self::HeartbeatTask,
         Self::FinishTask,
         Self::DeferTask,
+        Self::RecordAction,
     ];
 
     /// The tool's name on the wire.
@@ -110,6 +113,7 @@ impl Tool {
             Self::HeartbeatTask => "heartbeat_task",
             Self::FinishTask => "finish_task",
             Self::DeferTask => "defer_task",
+            Self::RecordAction => "record_action",
         }
     }
 
@@ -125,6 +129,7 @@ impl Tool {
             Self::SubmitTask | Self::AnswerTask | Self::ApproveTask => Scope::TasksWrite,
             Self::CancelTask | Self::RetryTask | Self::WakeExecutor => Scope::TasksWrite,
             Self::ClaimTask | Self::HeartbeatTask | Self::FinishTask | Self::DeferTask => Scope::TasksExecute,
+            Self::RecordAction => Scope::TasksExecute,
         }
     }
 
@@ -146,6 +151,7 @@ impl Tool {
             Self::HeartbeatTask => execute::about_heartbeat(),
             Self::FinishTask => execute::about_finish(),
             Self::DeferTask => execute::about_defer(),
+            Self::RecordAction => execute::about_record(),
         }
     }
 
@@ -166,6 +172,7 @@ impl Tool {
             Self::HeartbeatTask => execute::heartbeat(caller, read(self, arguments)?),
             Self::FinishTask => execute::finish(caller, read(self, arguments)?),
             Self::DeferTask => execute::defer(caller, read(self, arguments)?),
+            Self::RecordAction => execute::record(caller, read(self, arguments)?),
         }
     }
 }

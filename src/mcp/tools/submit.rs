@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use super::view;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::domain::limits::{ATTEMPTS_MAX, HORIZON_SECONDS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX};
+use crate::domain::ledger::OnUnknownAction;
 use crate::domain::task::WaitingOn;
 use crate::domain::text::shorten;
 use crate::hub::{self, Attendance, Submit, SubmitRejected, Submitted, When};
@@ -65,6 +66,17 @@ pub(super) struct Input {
     /// input_required, approval_required, wake_given_up, failed. Name completed if the user wants to hear when it is done; []
     /// tells nothing of this task.
     notify: Option<Vec<String>>,
+    /// What happens when an attempt is lost in the middle of something that must not be done twice (a payment, a message sent) and
+    /// that it had recorded with the hub. retry, or leaving it out: the next attempt begins, is told, and looks for itself. ask:
+    /// the task waits until a person has said whether it happened.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "wishes_on_unknown"))]
+    on_unknown_action: Option<String>,
+}
+
+/// The schema of `on_unknown_action`.
+#[cfg(not(target_arch = "wasm32"))]
+fn wishes_on_unknown(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    crate::mcp::schema::words(OnUnknownAction::ALL.map(OnUnknownAction::as_str))
 }
 
 #[derive(Debug, Serialize)]
@@ -102,6 +114,7 @@ pub(super) fn about() -> super::About {
 pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError> {
     let deadline = when(("deadline", input.deadline), ("deadline_seconds", input.deadline_seconds))?;
     let not_before = when(("not_before", input.not_before), ("delay_seconds", input.delay_seconds))?;
+    let on_unknown_action = on_unknown_action(input.on_unknown_action.as_deref())?;
     let submit = Submit {
         submitter: caller.principal.submitter.clone(),
         title: input.title,
@@ -116,6 +129,7 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
         max_attempts: input.max_attempts,
         callback_url: input.callback_url,
         notify: input.notify,
+        on_unknown_action,
         ..Submit::default()
     };
     let submitted = hub::submit(caller.hub, &submit).map_err(|rejected| refused(&rejected))?;
@@ -137,6 +151,15 @@ fn next(submitted: &Submitted) -> String {
     let seconds = view::WAIT_SECONDS_USUAL;
     sentences.push(format!("Call get_task with this task_id and wait_seconds {seconds} to follow it."));
     sentences.join(" ")
+}
+
+fn on_unknown_action(given: Option<&str>) -> Result<Option<OnUnknownAction>, ToolError> {
+    let Some(text) = given else { return Ok(None) };
+    OnUnknownAction::parse(text).map(Some).ok_or_else(|| {
+        let shown = shorten(text, 40);
+        let detail = format!("\"{shown}\" is neither: send \"retry\", or \"ask\" to have a person asked first.");
+        ToolError::invalid_field("on_unknown_action", &detail)
+    })
 }
 
 /// A moment that may be given in one of two ways.

@@ -1,7 +1,12 @@
 //! What several tools show of a task in the same way, and the hints on what to do next.
 
+use serde::Serialize;
+use serde_json::Value as Json;
+
+#[cfg(not(target_arch = "wasm32"))]
+use crate::domain::ledger::Standing;
 use crate::domain::task::{Address, FailureCode, Life, State, WaitingOn};
-use crate::hub::{Attendance, TaskSummary};
+use crate::hub::{ActionView, Attendance, TaskSummary};
 use crate::mcp::moment::Moment;
 
 /// The wait that hints suggest, in seconds: long enough to save calls, short enough for clients with a tight time limit.
@@ -41,9 +46,52 @@ pub(super) fn any(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({})
 }
 
+/// The schema of what is known of an action.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn standings(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    crate::mcp::schema::words(Standing::ALL.map(Standing::as_str))
+}
+
+/// An outside action that an attempt recorded.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+pub(super) struct Action {
+    step_id: String,
+    tool: String,
+    /// What it was to be done with.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "any"))]
+    params: Json,
+    idempotency_key: String,
+    /// begun: under way. unknown: its attempt was lost, and it may have happened or not. done and failed: as it says.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "standings"))]
+    status: &'static str,
+    /// What came of it.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "any"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<Json>,
+    /// The attempt that began it.
+    attempt: u32,
+    began_at: Moment,
+}
+
+impl From<&ActionView> for Action {
+    fn from(action: &ActionView) -> Self {
+        Self {
+            step_id: action.step_id.clone(),
+            tool: action.tool.clone(),
+            params: action.params.clone(),
+            idempotency_key: action.idempotency_key.clone(),
+            status: action.standing.as_str(),
+            outcome: action.outcome.clone(),
+            attempt: action.attempt,
+            began_at: Moment(action.began_at),
+        }
+    }
+}
+
 /// The executor that has a task now.
 pub(super) fn held_by(life: &Life) -> Option<&str> {
-    let held = matches!(life.state, State::Working | State::InputRequired);
+    let held = matches!(life.state, State::Working | State::InputRequired) && !life.is_asked_by_hub();
     life.claim.as_ref().filter(|_| held).map(|claim| claim.executor.as_str())
 }
 
@@ -101,6 +149,10 @@ fn asked(task: &TaskSummary, holder: &str) -> String {
     let limit = task.life.input_expires_at.map(|at| format!(" It fails at {} if nobody does.", Moment(at)));
     let limit = limit.unwrap_or_default();
     match task.life.waiting_on {
+        _ if task.life.is_asked_by_hub() => format!(
+            "An attempt was lost in the middle of an outside action, and the next one waits until a person has said whether it \
+             happened: read question, ask your user to look, and call answer_task with task_id and what they found.{limit}"
+        ),
         Some(WaitingOn::ExecutorUser) => format!(
             "{holder} waits for its own user, who answers there; tell your user. answer_task passes an answer from here as \
              well.{limit}"

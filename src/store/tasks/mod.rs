@@ -13,7 +13,7 @@ pub use find::{
 };
 pub use read::{TaskFull, TaskHead, full, head, not_before};
 pub use write::{
-    AttemptWrites, NewTask, WakeDue, Wishes, claim, delete, finish, insert, late, move_on, readdress, rearm, renew,
+    AttemptWrites, MoveWrites, NewTask, WakeDue, Wishes, asked_key, beside, claim, delete, finish, insert, late, move_on, readdress, rearm, renew,
     wake, wishes_of,
 };
 
@@ -32,7 +32,7 @@ use head_columns;
 /// Columns of `TaskFull`, in the order in which `read::full_row` takes them.
 macro_rules! full_columns {
     () => {
-        concat!(super::head_columns!(), ", error, external_actions, checkpoint, context, instructions, result, data")
+        concat!(super::head_columns!(), ", error, external_actions, checkpoint, context, instructions, result, data, on_unknown_action")
     };
 }
 use full_columns;
@@ -49,6 +49,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("tasks::claim", write::CLAIM),
     ("tasks::renew", write::RENEW),
     ("tasks::finish", write::FINISH),
+    ("tasks::beside", write::BESIDE),
     ("tasks::late", write::LATE),
     ("tasks::rearm", write::REARM),
     ("tasks::wishes", write::WISHES),

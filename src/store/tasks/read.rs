@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use crate::domain::ledger::OnUnknownAction;
 use crate::domain::limits::PRIORITY_MAX;
 use crate::domain::task::{Address, Claim, FailureCode, Life, State, WaitingOn, WakeStatus};
 use crate::store::database::{Database, DatabaseError, Row};
@@ -67,6 +68,8 @@ pub struct TaskFull {
     pub result: Option<String>,
     /// The result as data.
     pub data: Option<Json>,
+    /// What becomes of it when an attempt is lost with an action begun.
+    pub on_unknown_action: OnUnknownAction,
 }
 
 pub(super) const HEAD: &str = concat!("SELECT ", super::head_columns!(), " FROM tasks WHERE id = ?1");
@@ -101,7 +104,8 @@ pub(super) fn full_row(row: Row) -> Result<TaskFull, DatabaseError> {
     let instructions = columns.text("instructions")?;
     let result = columns.maybe_text("result")?;
     let data = json(&mut columns, "data")?;
-    Ok(TaskFull { head, error, external_actions, checkpoint, context, instructions, result, data })
+    let on_unknown_action = columns.maybe_word("on_unknown_action", OnUnknownAction::parse)?.unwrap_or_default();
+    Ok(TaskFull { head, error, external_actions, checkpoint, context, instructions, result, data, on_unknown_action })
 }
 
 fn json(columns: &mut Columns, column: &'static str) -> Result<Option<Json>, DatabaseError> {

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::read::{TaskFull, TaskHead, full_row};
+use crate::domain::ledger::OnUnknownAction;
 use crate::domain::limits::PRIORITY_MAX;
 use crate::domain::task::{Address, Lane, Life, State};
 use crate::store::database::{Database, DatabaseError, Value};
@@ -56,6 +57,19 @@ pub struct NewTask<'t> {
     pub wishes: &'t Wishes,
     /// When it may begin, if it waits for something else until then.
     pub not_before: Option<i64>,
+    /// What becomes of it when an attempt is lost with an action begun.
+    pub on_unknown_action: OnUnknownAction,
+}
+
+/// What is stored with a change that is not an attempt's. `None` leaves the column as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MoveWrites<'w> {
+    /// The event of a person's message.
+    pub message_seq: Option<i64>,
+    /// What went wrong.
+    pub error: Option<&'w str>,
+    /// What a person is asked.
+    pub question: Option<&'w str>,
 }
 
 /// What an attempt leaves in its task beside its life. `None` leaves the column as it is.
@@ -82,9 +96,10 @@ pub struct AttemptWrites {
 pub(super) const INSERT: &str = "INSERT INTO tasks (
     id, state, waiting_on, max_attempts, visible_at, deadline_at, next_wake_at, wake_attempts, wake_round, last_wake_at,
     last_wake_status, lane, lane_key, rank, due_at, executor, queue, submitted_by, idempotency_key, submit_hash,
-    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint, notify, callback_url, not_before)
+    retry_of, event_seq, created_at, updated_at, title, instructions, context, checkpoint, notify, callback_url, not_before,
+    on_unknown_action)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?23,
-    ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+    ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 /// The life after a step, and the row that it expects to find: parameters 1 to 27.
 macro_rules! moved {
@@ -104,9 +119,13 @@ macro_rules! moved {
     };
 }
 
-pub(super) const MOVE_ON: &str =
-    moved!(", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error)", "", "notify, callback_url");
-pub(super) const READDRESS: &str = moved!(", executor = ?28, queue = ?29", "", "id");
+pub(super) const MOVE_ON: &str = moved!(
+    ", message_seq = coalesce(?28, message_seq), error = coalesce(?29, error), question = coalesce(?30, question)",
+    "",
+    "notify, callback_url"
+);
+pub(super) const READDRESS: &str =
+    moved!(", executor = ?28, queue = ?29, question = coalesce(?30, question)", "", "notify, callback_url");
 pub(super) const CLAIM: &str = moved!(
     ", note = NULL, progress = NULL, question = NULL, error = NULL, result = NULL, data = NULL",
     " AND lane = 'ready' AND (deadline_at IS NULL OR deadline_at > ?26)",
@@ -127,6 +146,10 @@ pub(super) const RENEW: &str = "UPDATE tasks SET lease_expires_at = ?4, heard_at
     progress = coalesce(?6, progress), note = coalesce(?7, note), checkpoint = coalesce(?8, checkpoint),
     revision = revision + ?9, updated_at = CASE WHEN ?9 > 0 THEN ?5 ELSE updated_at END
   WHERE id = ?1 AND state = 'working' AND attempt = ?2 AND claim_token_hash = ?3 AND lease_expires_at > ?5";
+
+// What an attempt writes beside its task. No column of an index changes.
+pub(super) const BESIDE: &str = "UPDATE tasks SET event_seq = ?5, revision = revision + 1, updated_at = ?4
+  WHERE id = ?1 AND state = 'working' AND attempt = ?2 AND claim_token_hash = ?3 AND lease_expires_at > ?4";
 
 /// Both states of a wake lie in the lane `ready`, so the index of open tasks need not be touched.
 macro_rules! woken {
@@ -183,15 +206,23 @@ pub fn insert(db: &dyn Database, task: &NewTask<'_>) -> Result<(), DatabaseError
         task.wishes.notify.as_deref().into(),
         task.wishes.callback_url.as_deref().into(),
         task.not_before.into(),
+        Some(task.on_unknown_action).filter(|wish| *wish == OnUnknownAction::Ask).map(OnUnknownAction::as_str).into(),
     ];
     db.execute(INSERT, &parameters).map(drop)
 }
 
 fn lane_key(life: &Life, address: &Address) -> Option<String> {
     match life.state.lane()? {
+        Lane::Held if life.is_asked_by_hub() => Some(asked_key(address)),
         Lane::Held => life.claim.as_ref().map(|claim| claim.executor.clone()),
         Lane::Ready | Lane::Waiting => Some(address.to_string()),
     }
+}
+
+/// The key, in the lane of what is held, of the tasks of this address that nobody has and that wait for a person's word on an
+/// action. No executor has such a name.
+pub fn asked_key(address: &Address) -> String {
+    format!("?{address}")
 }
 
 fn moved_parameters(task: &TaskHead, next: &Life, due_at: Option<i64>, event_seq: i64, now: i64) -> Vec<Value> {
@@ -234,10 +265,6 @@ fn wishes(db: &dyn Database, sql: &'static str, parameters: &[Value]) -> Result<
     Ok(Some(Wishes { notify, callback_url: columns.maybe_text("callback_url")? }))
 }
 
-fn happened(db: &dyn Database, sql: &'static str, parameters: &[Value]) -> Result<bool, DatabaseError> {
-    Ok(!db.execute(sql, parameters)?.is_empty())
-}
-
 /// Moves a task from the life that was read to the next one, for reasons that are not an attempt's: the clock, a person.
 /// `None`: it was no longer as read, and nothing changed.
 pub fn move_on(
@@ -247,15 +274,16 @@ pub fn move_on(
     due_at: Option<i64>,
     event_seq: i64,
     now: i64,
-    (message_seq, error): (Option<i64>, Option<&str>),
+    writes: MoveWrites<'_>,
 ) -> Result<Option<Wishes>, DatabaseError> {
     timers::set(db, due_at);
     let mut parameters = moved_parameters(task, next, due_at, event_seq, now);
-    parameters.extend([message_seq.into(), error.into()]);
+    parameters.extend([writes.message_seq.into(), writes.error.into(), writes.question.into()]);
     wishes(db, MOVE_ON, &parameters)
 }
 
-/// Moves a task to another address. `false`: it was no longer as read, and nothing changed.
+/// Moves a task to another address; a question goes with it where a person has to be asked first. `None`: it was no longer as
+/// read, and nothing changed.
 pub fn readdress(
     db: &dyn Database,
     task: &TaskHead,
@@ -263,12 +291,13 @@ pub fn readdress(
     due_at: Option<i64>,
     event_seq: i64,
     now: i64,
-) -> Result<bool, DatabaseError> {
+    question: Option<&str>,
+) -> Result<Option<Wishes>, DatabaseError> {
     timers::set(db, due_at);
     let task = TaskHead { address: to.clone(), ..task.clone() };
     let mut parameters = moved_parameters(&task, next, due_at, event_seq, now);
-    parameters.extend([to.executor_name().into(), to.queue_name().into()]);
-    happened(db, READDRESS, &parameters)
+    parameters.extend([to.executor_name().into(), to.queue_name().into(), question.into()]);
+    wishes(db, READDRESS, &parameters)
 }
 
 /// Moves a ready task into an executor's hands and returns it as it is then. `None`: it was no longer as read.
@@ -331,6 +360,19 @@ pub fn renew(
         Value::Integer(i64::from(is_news)),
     ];
     db.change(RENEW, &parameters)
+}
+
+/// Notes an event of a working attempt that leaves its task where it stands. `false`: the claim no longer holds.
+pub fn beside(
+    db: &dyn Database,
+    task: &TaskHead,
+    token_hash: &str,
+    event_seq: i64,
+    now: i64,
+) -> Result<bool, DatabaseError> {
+    let parameters =
+        [(&task.id).into(), task.life.attempt.into(), token_hash.into(), now.into(), event_seq.into()];
+    db.change(BESIDE, &parameters)
 }
 
 /// What a step of a wake does to `due_at`.

@@ -2,6 +2,7 @@
 
 use super::super::About;
 use super::claimed::Claimed;
+use super::record::{RecordInput, RecordOutput};
 use super::{ClaimInput, DeferInput, EndOutput, FinishInput, HeartbeatInput, HeartbeatOutput};
 use crate::mcp::schema::{input, output, words};
 
@@ -13,6 +14,28 @@ pub(super) fn beat_states(_: &mut schemars::SchemaGenerator) -> schemars::Schema
 /// The schema of a status of a result.
 pub(super) fn statuses(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     words(["completed", "failed", "blocked"])
+}
+
+/// The schema of what is said of an action.
+pub(super) fn records(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    words(["begin", "done", "failed"])
+}
+
+pub(in super::super) fn about_record() -> About {
+    About {
+        title: "Record an outside action",
+        description: "Keeps what must not happen twice from happening twice, whatever becomes of you: a payment, a message, an order. \
+                      Before you do such a thing, call this with status begin; do it only if the answer says so in next. Then call it \
+                      with done or failed and the outcome. If first is false, read status: done gives the outcome of before; unknown \
+                      means that an earlier attempt may have done it, so look first. Use the same step_id, tool and params for the same \
+                      action in every attempt. It does not renew the lease.",
+        reads_only: false,
+        destroys: false,
+        is_idempotent: true,
+        reaches_out: false,
+        input: input::<RecordInput>,
+        output: output::<RecordOutput>,
+    }
 }
 
 pub(in super::super) fn about_claim() -> About {

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-#[cfg(not(target_arch = "wasm32"))]
 use super::super::view;
 use crate::executor::wire::heartbeat_every_seconds;
 use crate::hub::{self, Hub};
@@ -24,17 +23,25 @@ pub(super) enum Part {
     Checkpoint,
     Messages,
     EarlierAttempts,
+    Actions,
 }
 
 impl Part {
-    const ALL: [Self; 5] = [Self::Instructions, Self::Context, Self::Checkpoint, Self::Messages, Self::EarlierAttempts];
+    const ALL: [Self; 6] = [
+        Self::Instructions,
+        Self::Context,
+        Self::Checkpoint,
+        Self::Actions,
+        Self::Messages,
+        Self::EarlierAttempts,
+    ];
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub(super) struct Message {
     at: Moment,
-    /// executor:NAME, or submitter:NAME.
+    /// executor:NAME, submitter:NAME, or hub.
     from: String,
     text: String,
 }
@@ -108,6 +115,10 @@ pub(super) struct Claimed {
     /// What became of earlier attempts, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier_attempts: Vec<Earlier>,
+    /// What earlier attempts, and this one, recorded of outside actions, in their order. unknown: it may have happened or not, so
+    /// look before you do it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    actions: Vec<view::Action>,
     /// The number of this attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
@@ -176,6 +187,10 @@ fn earlier(found: &hub::Claimed) -> Vec<Earlier> {
     found.task.notes.iter().map(shown).collect()
 }
 
+fn actions(found: &hub::Claimed) -> Vec<view::Action> {
+    found.task.actions.iter().map(view::Action::from).collect()
+}
+
 /// The whole of a part, as text.
 fn whole(found: &hub::Claimed, part: Part) -> Option<String> {
     let full = &found.task.full;
@@ -187,6 +202,7 @@ fn whole(found: &hub::Claimed, part: Part) -> Option<String> {
         Part::Checkpoint => json(&full.checkpoint),
         Part::Messages => list(serde_json::to_string(&messages(found))),
         Part::EarlierAttempts => list(serde_json::to_string(&earlier(found))),
+        Part::Actions => list(serde_json::to_string(&actions(found))),
     }
 }
 
@@ -200,6 +216,7 @@ fn wish(found: &hub::Claimed, part: Part) -> Wish {
         Part::Checkpoint => (data(&full.checkpoint), 20),
         Part::Messages => (budget::cost(&messages(found)), 10),
         Part::EarlierAttempts => (budget::cost(&earlier(found)), 5),
+        Part::Actions => (budget::cost(&actions(found)), 30),
     };
     Wish { cost, weight, all_or_nothing: part != Part::Instructions }
 }
@@ -223,7 +240,8 @@ pub(super) fn filled(found: &hub::Claimed, hub: &Hub<'_>) -> Claimed {
             Part::Checkpoint if fits => shown.checkpoint.clone_from(&full.checkpoint),
             Part::Messages if fits => shown.messages = messages(found),
             Part::EarlierAttempts if fits => shown.earlier_attempts = earlier(found),
-            Part::Context | Part::Checkpoint | Part::Messages | Part::EarlierAttempts => {}
+            Part::Actions if fits => shown.actions = actions(found),
+            Part::Context | Part::Checkpoint | Part::Messages | Part::EarlierAttempts | Part::Actions => {}
         }
         if !fits {
             let length = whole(found, part).map_or(0, |whole| whole.chars().count());

@@ -1,9 +1,10 @@
-//! The executor's tools: `claim_task`, `heartbeat_task`, `finish_task`, `defer_task`, for agents that speak MCP but cannot run
-//! HTTP calls. They are the executor API in other clothes, and refuse in its words.
+//! The executor's tools: `claim_task`, `heartbeat_task`, `finish_task`, `defer_task`, `record_action`, for agents that speak MCP
+//! but cannot run HTTP calls. They are the executor API in other clothes, and refuse in its words.
 //!
 //! The executor is the one for which the owner granted `tasks:execute`; no argument names another.
 
 mod claimed;
+mod record;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -25,6 +26,7 @@ use crate::mcp::dispatch::Caller;
 use crate::mcp::moment::Moment;
 use crate::store::executors::ExecutorRow;
 use claimed::{Claimed, Part};
+pub(super) use record::record;
 
 #[derive(Debug, Deserialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
@@ -149,7 +151,7 @@ pub(super) struct EndOutput {
 #[cfg(not(target_arch = "wasm32"))]
 mod abouts;
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use abouts::{about_claim, about_defer, about_finish, about_heartbeat};
+pub(super) use abouts::{about_claim, about_defer, about_finish, about_heartbeat, about_record};
 
 const AFTER_THE_END: &str =
     "The attempt is over: forget its claim_token. Call claim_task with a new request_id for the next task.";
@@ -288,7 +290,12 @@ pub(super) fn finish(caller: &Caller<'_>, input: FinishInput) -> Result<Given, T
     };
     let ended = hub::report(caller.hub, &call, &report)?;
     let (state, again_at) = (ended.state.as_str(), ended.retry_at.map(Moment));
-    given(&EndOutput { task_id: input.task_id, state, again_at, next: next(ended.state).to_owned() })
+    let next = match (input.status, ended.state) {
+        // The hub asks about an action; this attempt is over all the same.
+        (ResultStatus::Completed | ResultStatus::Failed, State::InputRequired) => AFTER_THE_END,
+        (_, state) => next(state),
+    };
+    given(&EndOutput { task_id: input.task_id, state, again_at, next: next.to_owned() })
 }
 
 pub(super) fn defer(caller: &Caller<'_>, input: DeferInput) -> Result<Given, ToolError> {

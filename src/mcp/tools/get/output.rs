@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::super::view;
+use crate::domain::ledger::OnUnknownAction;
 use crate::hub::{Attendance, Attendant, TaskDetail};
 use crate::mcp::moment::Moment;
 
@@ -23,6 +24,7 @@ pub(super) enum Part {
     Messages,
     EarlierAttempts,
     ExternalActions,
+    Actions,
     Instructions,
     Context,
 }
@@ -94,6 +96,13 @@ pub(super) struct Output {
     #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "view::any"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) external_actions: Option<Json>,
+    /// What its attempts recorded of what they did outside, in their order.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "Vec<view::Action>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) actions: Option<Json>,
+    /// What becomes of it when an attempt is lost in the middle of such an action, if that is to ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) on_unknown_action: Option<&'static str>,
     pub(super) created_at: Moment,
     pub(super) updated_at: Moment,
     /// When the hub last heard from the attempt.
@@ -138,7 +147,7 @@ pub(super) struct Output {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub(super) struct Message {
     pub(super) at: Moment,
-    /// executor:NAME, or submitter:NAME.
+    /// executor:NAME, submitter:NAME, or hub.
     pub(super) from: String,
     pub(super) text: String,
 }
@@ -202,7 +211,7 @@ pub(super) struct Page {
     pub(super) part: Part,
     /// The character at which the text begins.
     pub(super) offset: usize,
-    /// The text; for data, external_actions, messages, earlier_attempts and context a piece of JSON as text.
+    /// The text; for data, external_actions, actions, messages, earlier_attempts and context a piece of JSON as text.
     pub(super) text: String,
     /// Where the next page begins; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,6 +257,10 @@ impl Output {
             error: None,
             error_code: life.failure.map(|code| code.as_str()),
             external_actions: None,
+            actions: None,
+            on_unknown_action: Some(task.full.on_unknown_action)
+                .filter(|wish| *wish != OnUnknownAction::default())
+                .map(OnUnknownAction::as_str),
             created_at: Moment(head.created_at),
             updated_at: Moment(head.updated_at),
             heard_at: claim.map(|claim| Moment(claim.heard_at)),

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::super::view;
 use super::output::{Earlier, Message, Output, Page, Part, Truncated};
 use crate::domain::task::State;
 use crate::hub::{self, TaskDetail};
@@ -33,7 +34,7 @@ impl Piece {
         let weight = match self.part {
             Part::Result | Part::Data | Part::Question => 40,
             Part::Error => 20,
-            Part::Note | Part::ExternalActions => 10,
+            Part::Note | Part::ExternalActions | Part::Actions => 10,
             Part::Messages | Part::EarlierAttempts | Part::Instructions | Part::Context => 2,
         };
         match &self.content {
@@ -57,7 +58,12 @@ fn pieces(task: &TaskDetail, earlier: &[Earlier]) -> Vec<Piece> {
         (Part::Question, question),
         (Part::Note, full.head.note.as_ref()),
     ];
-    let data = [(Part::Data, full.data.as_ref()), (Part::ExternalActions, full.external_actions.as_ref())];
+    let actions = actions(task);
+    let data = [
+        (Part::Data, full.data.as_ref()),
+        (Part::ExternalActions, full.external_actions.as_ref()),
+        (Part::Actions, actions.as_ref()),
+    ];
     let text = |part, index, text: &String| Piece { part, index, content: Content::Text(text.clone()) };
     let mut pieces = Vec::new();
     pieces.extend(texts.into_iter().filter_map(|(part, found)| found.map(|found| text(part, 0, found))));
@@ -71,6 +77,12 @@ fn pieces(task: &TaskDetail, earlier: &[Earlier]) -> Vec<Piece> {
         notes.filter_map(|(index, one)| one.note.as_ref().map(|note| text(Part::EarlierAttempts, index, note))),
     );
     pieces
+}
+
+/// What was recorded of outside actions, as data; none if nothing was.
+fn actions(task: &TaskDetail) -> Option<Json> {
+    let shown: Vec<view::Action> = task.actions.iter().map(view::Action::from).collect();
+    (!shown.is_empty()).then(|| serde_json::to_value(shown).unwrap_or_default())
 }
 
 fn messages(task: &TaskDetail) -> Vec<Message> {
@@ -143,6 +155,7 @@ fn put(output: &mut Output, piece: &Piece, beginning: Option<&str>) {
             let data = if beginning.is_some() { Json::Null } else { data.clone() };
             match piece.part {
                 Part::ExternalActions => output.external_actions = Some(data),
+                Part::Actions => output.actions = Some(data),
                 _ => output.data = Some(data),
             }
             return;
@@ -163,13 +176,14 @@ fn put(output: &mut Output, piece: &Piece, beginning: Option<&str>) {
                 earlier.note = Some(text);
             }
         }
-        Part::Data | Part::ExternalActions | Part::Instructions | Part::Context => {}
+        Part::Data | Part::ExternalActions | Part::Actions | Part::Instructions | Part::Context => {}
     }
 }
 
 fn leave_out(output: &mut Output, part: Part) {
     match part {
         Part::ExternalActions => output.external_actions = None,
+        Part::Actions => output.actions = None,
         _ => output.data = None,
     }
 }
@@ -196,6 +210,7 @@ fn whole(task: &TaskDetail, part: Part) -> Option<String> {
         Part::Messages => list(serde_json::to_string(&messages(task))),
         Part::EarlierAttempts => list(serde_json::to_string(&earlier_attempts(task))),
         Part::ExternalActions => json(&task.full.external_actions),
+        Part::Actions => json(&actions(task)),
         Part::Instructions => Some(task.full.instructions.clone()),
         Part::Context => json(&task.full.context),
     }
