@@ -183,13 +183,7 @@ pub fn step(life: &Life, event: &Event, rules: &Rules<'_>) -> Result<Life, Refus
         (_, Event::Cancel) => Ok(end(next, Canceled, None, now)),
         (_, Event::Time) => by_time(next, rules),
 
-        (_, Event::Readdressed) => Ok(match life.state {
-            Waiting => next,
-            // The person's word is still wanted, wherever the task goes then.
-            InputRequired if life.is_asked_by_hub() => next,
-            Working | InputRequired => lost(next, rules, now),
-            _ => ready(next, rules, now),
-        }),
+        (_, Event::Readdressed) => Ok(readdressed(next, rules)),
 
         (Waiting, Event::Ready | Event::Approved { .. } | Event::Denied | Event::DependencyFailed) => {
             end_wait(next, event, rules)
@@ -371,6 +365,16 @@ fn block(life: Life, on: WaitingOn, rules: &Rules<'_>) -> Life {
     let input_expires_at = Some(rules.now + rules.settings.input_timeout_ms);
     let life = at_rest(heard(life, rules.now));
     Life { state: State::InputRequired, waiting_on: Some(on), input_expires_at, ..life }
+}
+
+fn readdressed(life: Life, rules: &Rules<'_>) -> Life {
+    match life.state {
+        State::Waiting => life,
+        // The person's word is still wanted, wherever the task goes then.
+        State::InputRequired if life.is_asked_by_hub() => life,
+        State::Working | State::InputRequired => lost(life, rules, rules.now),
+        _ => ready(life, rules, rules.now),
+    }
 }
 
 /// The attempt is over, and the next one may begin; or a person says first what came of an action that it had begun.

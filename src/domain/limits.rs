@@ -116,6 +116,9 @@ pub const LATE_HEARTBEAT_EVENTS_MAX: u32 = 5;
 pub const LATE_EVIDENCE_BYTES_MAX: usize = 2_048;
 /// Most events that one read of a task returns; older ones are counted.
 pub const EVENTS_READ_MAX: usize = 200;
+/// Most events that are looked through for what people said and how attempts ended: more, so that what an attempt records of its
+/// actions does not hide it.
+pub const EVENTS_SEARCHED_MAX: usize = 1_000;
 /// Most messages that a heartbeat or a claim hands over; the newest are kept.
 pub const MESSAGES_READ_MAX: usize = 20;
 /// Most earlier attempts whose last words a claim hands over; the newest are kept.

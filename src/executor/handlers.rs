@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use super::refusals;
 use super::wire::{
-    ActionBody, ActionStatus, BeatState, ClaimBody, DeferBody, HeartbeatBody, MessageOut, NextBody, PingBody, ReleaseBody,
-    ResultBody, ResultStatus, claimed, heartbeat_every_seconds, pong,
+    ActionBody, ActionStatus, BeatState, ClaimBody, DeferBody, HeartbeatBody, MessageOut, NextBody, PingBody,
+    ReleaseBody, ResultBody, ResultStatus, claimed, heartbeat_every_seconds, pong,
 };
 use crate::domain::limits::CLAIM_WAIT_SECONDS_MAX;
 use crate::domain::secret;
@@ -220,7 +220,8 @@ fn action(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Js
     let claim_token = token(request, body.claim_token)?;
     let record = match body.status {
         ActionStatus::Begin if body.outcome.is_some() => {
-            let words = "outcome: it belongs to status \"done\" or \"failed\"; begin the action without, and send it then.";
+            let words =
+                "outcome: it belongs to status \"done\" or \"failed\"; begin the action without, and send it then.";
             return Err(bad_request(words));
         }
         ActionStatus::Begin => hub::Record::Begin,

@@ -81,12 +81,16 @@ pub fn action(rejected: &ActionRejected) -> Problem {
 pub fn after_action(record: &Record, acted: &Acted) -> String {
     let attempt = acted.attempt;
     match (record, acted.standing) {
-        (Record::Begin, Standing::Begun) if acted.first => "It is yours to do: do it now, once, and pass idempotency_key on to the \
+        (Record::Begin, Standing::Begun) if acted.first => {
+            "It is yours to do: do it now, once, and pass idempotency_key on to the \
              other side if that takes one. Then send status \"done\" or \"failed\" with the outcome."
-            .to_owned(),
-        (Record::Begin, Standing::Begun) => "You began it yourself in this attempt, or begin it again after it had failed: do it if \
+                .to_owned()
+        }
+        (Record::Begin, Standing::Begun) => {
+            "You began it yourself in this attempt, or begin it again after it had failed: do it if \
              you have not, once, and then send status \"done\" or \"failed\" with the outcome."
-            .to_owned(),
+                .to_owned()
+        }
         (Record::Begin, Standing::Unknown) => format!(
             "Do not do it yet. Attempt {attempt} began it and was lost before it said what came of it, so it may have happened. Look \
              outside whether it did, by idempotency_key if the other side took one. If it happened, send status \"done\" with the \
@@ -97,9 +101,11 @@ pub fn after_action(record: &Record, acted: &Acted) -> String {
             "It is done, by attempt {attempt}, and that stays: do not do it again. Use outcome, and go on with the next step."
         ),
         (Record::Done(_), Standing::Done) => "It is recorded as done. Go on with the next step.".to_owned(),
-        (Record::Failed(_), Standing::Failed) => "It is recorded as failed. To try it again, send status \"begin\" first; otherwise go \
+        (Record::Failed(_), Standing::Failed) => {
+            "It is recorded as failed. To try it again, send status \"begin\" first; otherwise go \
              on, or end the task with a result."
-            .to_owned(),
+                .to_owned()
+        }
         (Record::Begin, Standing::Failed)
         | (Record::Done(_), Standing::Begun | Standing::Unknown | Standing::Failed)
         | (Record::Failed(_), Standing::Begun | Standing::Unknown) => "Go on with the task.".to_owned(),

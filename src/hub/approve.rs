@@ -95,7 +95,8 @@ fn begin(hub: &Hub<'_>, effects: &mut Effects, input: &Approve, task: &TaskHead)
     let seq = hub.record(task, Kind::Approved, next.attempt, &actor, json!({ "note": input.note }))?;
     let due_at = next.due_at(hub.settings.lease_ms);
     let refused = || DatabaseError::Refused("the store refused an approval".to_owned());
-    let wishes = tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, MoveWrites::default())?.ok_or_else(refused)?;
+    let wishes =
+        tasks::move_on(hub.db, task, &next, due_at, seq, hub.now, MoveWrites::default())?.ok_or_else(refused)?;
     wakes::post(hub, effects, wakes_owed)?;
     owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);

@@ -65,7 +65,7 @@ pub fn cancel(hub: &Hub<'_>, submitter: &str, id: &str, reason: Option<&str>) ->
         let wishes = tasks::move_on(hub.db, &task, &next, None, seq, hub.now, writes)?.ok_or_else(refused)?;
         owed::owe(hub, effects, &task, &next, &wishes)?;
         effects.task_changed(&task.id, next.state, &task.address);
-        let held = matches!(task.life.state, State::Working | State::InputRequired);
+        let held = matches!(task.life.state, State::Working | State::InputRequired) && !task.life.is_asked_by_hub();
         let was_held_by = task.life.claim.filter(|_| held).map(|claim| claim.executor);
         Ok(Canceled { id: task.id, already: false, was_held_by })
     })

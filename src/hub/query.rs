@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::Hub;
 use super::action::{ActionView, views};
 use crate::domain::ids::TaskId;
-use crate::domain::limits::{EVENTS_READ_MAX, MESSAGES_READ_MAX, NOTES_READ_MAX};
+use crate::domain::limits::{EVENTS_READ_MAX, EVENTS_SEARCHED_MAX, MESSAGES_READ_MAX, NOTES_READ_MAX};
 use crate::domain::task::{Life, State};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind};
@@ -91,13 +91,14 @@ pub(super) fn detail(hub: &Hub<'_>, id: &str) -> Result<Option<TaskDetail>, Data
 
 /// A task with its history.
 pub(super) fn with_events(hub: &Hub<'_>, full: TaskFull) -> Result<TaskDetail, DatabaseError> {
-    let mut chain = events::chain(hub.db, full.head.event_seq, EVENTS_READ_MAX)?;
-    let events_left_out = chain.last().is_some_and(|event| event.previous_seq.is_some());
+    let mut chain = events::chain(hub.db, full.head.event_seq, EVENTS_SEARCHED_MAX)?;
     chain.reverse();
     let mut messages: Vec<Message> = chain.iter().filter_map(message).collect();
     messages.drain(..messages.len().saturating_sub(MESSAGES_READ_MAX));
     let mut notes: Vec<Note> = chain.iter().filter_map(note).collect();
     notes.drain(..notes.len().saturating_sub(NOTES_READ_MAX));
+    chain.drain(..chain.len().saturating_sub(EVENTS_READ_MAX));
+    let events_left_out = chain.first().is_some_and(|event| event.previous_seq.is_some());
     let events = chain.into_iter().map(view).collect();
     let actions = views(hub, &full.head)?;
     Ok(TaskDetail { full, messages, notes, actions, events, events_left_out })
@@ -114,7 +115,7 @@ pub(super) fn messages_after_claim(hub: &Hub<'_>, task: &TaskHead) -> Result<Vec
     if task.message_seq.is_none() {
         return Ok(vec![]);
     }
-    let chain = events::chain(hub.db, task.event_seq, EVENTS_READ_MAX)?;
+    let chain = events::chain(hub.db, task.event_seq, EVENTS_SEARCHED_MAX)?;
     let in_attempt = chain.iter().take_while(|event| event.kind != Kind::Claimed);
     let answers = in_attempt.filter(|event| event.kind == Kind::Answer).filter_map(message);
     let mut messages: Vec<Message> = answers.take(MESSAGES_READ_MAX).collect();

@@ -406,7 +406,8 @@ fn make_ready(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow, id: 
         hub.record(&task, events::Kind::Requeued, next.attempt, "submitter:owner", json!({ "reason": "woken" }))?;
     let due_at = next.due_at(hub.settings.lease_ms);
     let refused = || DatabaseError::Refused("the store refused to make a waiting task ready".to_owned());
-    let wishes = tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, MoveWrites::default())?.ok_or_else(refused)?;
+    let wishes =
+        tasks::move_on(hub.db, &task, &next, due_at, seq, hub.now, MoveWrites::default())?.ok_or_else(refused)?;
     owed::owe(hub, effects, &task, &next, &wishes)?;
     effects.task_changed(id, next.state, &task.address);
     Ok(())

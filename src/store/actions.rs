@@ -54,7 +54,8 @@ const COUNT: &str = "SELECT count(*) FROM actions WHERE task_id = ?1";
 const INSERT: &str = "INSERT INTO actions (
     task_id, key, number, recorded, attempt, last_attempt, began_at, step_id, tool, params)
   VALUES (?1, ?2, ?3, 'begun', ?4, ?4, ?5, ?6, ?7, ?8)";
-const BEGIN_AGAIN: &str = "UPDATE actions SET recorded = 'begun', attempt = ?3, last_attempt = ?3, began_at = ?4, ended_at = NULL,
+const BEGIN_AGAIN: &str =
+    "UPDATE actions SET recorded = 'begun', attempt = ?3, last_attempt = ?3, began_at = ?4, ended_at = NULL,
     outcome = NULL
   WHERE task_id = ?1 AND key = ?2 AND recorded = 'failed'";
 const TAKE_UP: &str = "UPDATE actions SET last_attempt = ?3
@@ -142,8 +143,7 @@ pub fn end(
     outcome: Option<&Json>,
 ) -> Result<bool, DatabaseError> {
     let outcome = outcome.map(Json::to_string);
-    let parameters =
-        [task_id.into(), key.into(), recorded.as_str().into(), attempt.into(), now.into(), outcome.into()];
+    let parameters = [task_id.into(), key.into(), recorded.as_str().into(), attempt.into(), now.into(), outcome.into()];
     db.change(END, &parameters)
 }
 

@@ -7,7 +7,7 @@ use taskhub::domain::lifecycle::Refused;
 use taskhub::domain::settings::NAMES;
 use taskhub::domain::task::{Lane, Life, State, WakeStatus};
 
-use crate::lifecycle::samples::{Happening, Sample, happenings, samples};
+use crate::lifecycle::samples::{Happening, happenings, samples};
 use crate::support::{check_golden, root, settings};
 
 const HEAD: &str = "# The life of a task
@@ -68,7 +68,9 @@ fn what_else(before: &Life, after: &Life, now: i64) -> String {
     say(before.answered_at.is_none() && after.answered_at.is_some(), "the attempt gets it with its next heartbeat");
     let was_held = before.state.lane() == Some(Lane::Held);
     let is_open_to_others = matches!(after.state.lane(), Some(Lane::Ready | Lane::Waiting));
-    say(was_held && is_open_to_others, "the claim is over");
+    say(was_held && is_open_to_others && !before.is_asked_by_hub(), "the claim is over");
+    let is_asked_now = after.is_asked_by_hub() && !before.is_asked_by_hub();
+    say(is_asked_now, "the claim is over, and the hub asks what came of the action");
     say(after.visible_at.is_some(), &format!("claimable {}", until(after.visible_at)));
     let wake_moved = after.next_wake_at != before.next_wake_at || before.state != after.state;
     let gave_up = after.last_wake_status == Some(WakeStatus::GivenUp);
@@ -124,8 +126,9 @@ fn on(rest: &str) -> String {
 fn lines_of(happening: &Happening) -> Vec<(Vec<&'static str>, String)> {
     let settings = settings(&[]);
     let mut lines: Vec<(Vec<&'static str>, String)> = Vec::new();
-    for Sample { name, life } in samples() {
-        let (before, Ok(after), now) = happening.happen(&life, &settings) else { continue };
+    for sample in samples() {
+        let name = sample.name;
+        let (before, Ok(after), now) = happening.happen(&sample, &settings) else { continue };
         let else_ = if after.state.is_terminal() { String::new() } else { what_else(&before, &after, now) };
         let spent = if after.failures > before.failures && after.state.is_terminal() { "failures + 1" } else { &else_ };
         let rest = format!("{} | {} | {spent}", happening.name, to(&after));
@@ -142,7 +145,7 @@ fn cell(state: State, happening: &Happening) -> String {
     let settings = settings(&[]);
     let mut outcomes: Vec<String> = Vec::new();
     for sample in samples().iter().filter(|sample| sample.life.state == state) {
-        let outcome = match happening.happen(&sample.life, &settings).1 {
+        let outcome = match happening.happen(sample, &settings).1 {
             Ok(after) => after.state.to_string(),
             Err(Refused::LeaseLost) => "`lease_lost`".to_owned(),
             Err(Refused::WrongState) => "–".to_owned(),

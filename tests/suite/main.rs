@@ -5,6 +5,7 @@ mod care;
 mod commands;
 mod docs;
 mod fuzz;
+mod ledger;
 mod lifecycle;
 mod mcp;
 mod migrations;

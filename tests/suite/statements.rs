@@ -10,7 +10,7 @@ use crate::support::{NativeDatabase, check_golden, rust_sources};
 
 /// Plans that may scan or sort, each for a reason.
 const EXCUSED: &[(&str, &str, &str)] = &[
-    ("events::chain", "SCAN chain", "the rows that the recursion has just made, at most `EVENTS_READ_MAX`"),
+    ("events::chain", "SCAN chain", "the rows that the recursion has just made, at most `EVENTS_SEARCHED_MAX`"),
     ("events::chain", "USE TEMP B-TREE FOR ORDER BY", "the same few rows, in the order of the chain"),
     ("events::delete_chain", "SCAN chain", "the events of the one task that leaves"),
     (

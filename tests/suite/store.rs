@@ -5,7 +5,7 @@ use taskhub::domain::lifecycle::{Event, Fence, Rules, step};
 use taskhub::domain::secret::sha256_hex;
 use taskhub::domain::task::{Life, State};
 use taskhub::store::database::{Database as _, Value};
-use taskhub::store::tasks::{self, AttemptWrites, TaskHead, WakeDue};
+use taskhub::store::tasks::{self, AttemptWrites, MoveWrites, TaskHead, WakeDue};
 
 use crate::support::{Held, World, task_for};
 
@@ -22,7 +22,7 @@ fn head(world: &World, id: &str) -> TaskHead {
 }
 
 fn after(world: &World, life: &Life, event: &Event) -> Life {
-    step(life, event, &Rules { settings: &world.settings, now: world.now(), wakes: false }).unwrap()
+    step(life, event, &Rules { settings: &world.settings, now: world.now(), wakes: false, asks: false }).unwrap()
 }
 
 fn fence(held: &Held) -> Fence {
@@ -118,8 +118,9 @@ fn the_clock_moves_a_task_only_as_it_was_read() {
     world.pass(1);
     let next = after(&world, &old.life, &Event::Time);
     assert_eq!(next.state, State::Submitted, "by the old reading, the lease has expired");
-    let move_on =
-        |task: &TaskHead| tasks::move_on(&world.db, task, &next, None, 1, world.now(), (None, None)).unwrap().is_some();
+    let move_on = |task: &TaskHead| {
+        tasks::move_on(&world.db, task, &next, None, 1, world.now(), MoveWrites::default()).unwrap().is_some()
+    };
     let before = world.db.dump();
     assert!(!move_on(&old), "but it was renewed");
     for (name, task) in stale(&head(&world, &held.id)) {

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::view;
+use crate::domain::ledger::OnUnknownAction;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::domain::limits::{ATTEMPTS_MAX, HORIZON_SECONDS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX};
-use crate::domain::ledger::OnUnknownAction;
 use crate::domain::task::WaitingOn;
 use crate::domain::text::shorten;
 use crate::hub::{self, Attendance, Submit, SubmitRejected, Submitted, When};

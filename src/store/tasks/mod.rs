@@ -13,8 +13,8 @@ pub use find::{
 };
 pub use read::{TaskFull, TaskHead, full, head, not_before};
 pub use write::{
-    AttemptWrites, MoveWrites, NewTask, WakeDue, Wishes, asked_key, beside, claim, delete, finish, insert, late, move_on, readdress, rearm, renew,
-    wake, wishes_of,
+    AttemptWrites, MoveWrites, NewTask, WakeDue, Wishes, asked_key, beside, claim, delete, finish, insert, late,
+    move_on, readdress, rearm, renew, wake, wishes_of,
 };
 
 /// Columns of `TaskHead`, in the order in which `read::head_of` takes them.
@@ -32,7 +32,10 @@ use head_columns;
 /// Columns of `TaskFull`, in the order in which `read::full_row` takes them.
 macro_rules! full_columns {
     () => {
-        concat!(super::head_columns!(), ", error, external_actions, checkpoint, context, instructions, result, data, on_unknown_action")
+        concat!(
+            super::head_columns!(),
+            ", error, external_actions, checkpoint, context, instructions, result, data, on_unknown_action"
+        )
     };
 }
 use full_columns;

@@ -370,8 +370,7 @@ pub fn beside(
     event_seq: i64,
     now: i64,
 ) -> Result<bool, DatabaseError> {
-    let parameters =
-        [(&task.id).into(), task.life.attempt.into(), token_hash.into(), now.into(), event_seq.into()];
+    let parameters = [(&task.id).into(), task.life.attempt.into(), token_hash.into(), now.into(), event_seq.into()];
     db.change(BESIDE, &parameters)
 }
 

@@ -14,7 +14,7 @@ fn asking(world: &World) -> Held {
 }
 
 fn answered(held: &Held, state: State, already: bool) -> Result<Answered, AnswerRejected> {
-    Ok(Answered { id: held.id.clone(), state, already })
+    Ok(Answered { id: held.id.clone(), state, already, asks_more: false })
 }
 
 #[test]

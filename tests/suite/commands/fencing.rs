@@ -8,12 +8,13 @@ use taskhub::hub::{EventView, Submit, When};
 use crate::support::{Held, World, task_in};
 
 /// The calls that carry a claim token, with something that is worth keeping.
-fn verbs() -> [(&'static str, Json); 4] {
+fn verbs() -> [(&'static str, Json); 5] {
     [
         ("heartbeat", json!({ "note": "precious" })),
         ("result", json!({ "status": "completed", "result": "precious" })),
         ("defer", json!({ "seconds": 60, "note": "precious" })),
         ("release", json!({ "note": "precious" })),
+        ("action", json!({ "step_id": "s", "tool": "t", "params": "precious", "status": "begin" })),
     ]
 }
 

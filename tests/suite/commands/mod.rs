@@ -1,5 +1,6 @@
 //! The commands, one file each, and the rules of design §3 across them.
 
+pub mod actions;
 mod answer;
 mod atomic;
 mod cancel;
@@ -14,3 +15,4 @@ mod query;
 mod result;
 mod submit;
 mod sweep;
+mod unknown;

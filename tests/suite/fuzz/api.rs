@@ -25,6 +25,11 @@ fn calls() -> Vec<(&'static str, Json)> {
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         body
     };
+    let action = |more: Json| {
+        let mut body = attempt(json!({ "step_id": "pay", "tool": "bank", "params": { "to": "x", "sum": 12.5 } }));
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
     let stale = json!({ "task_id": "$OLDID", "claim_token": "$OLDTOKEN", "status": "failed", "error": "late" });
     let hook = |auth: Json| json!({ "adapter": "webhook", "url": "https://bot.example/wake", "auth": auth, "body": { "a": [1] } });
     let signed = hook(json!({ "kind": "hmac", "secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=" }));
@@ -51,6 +56,9 @@ fn calls() -> Vec<(&'static str, Json)> {
         ("/executor/result", stale),
         ("/executor/defer", attempt(json!({ "seconds": 60, "note": "n", "checkpoint": [1] }))),
         ("/executor/release", attempt(json!({ "note": "bye", "checkpoint": "c" }))),
+        ("/executor/action", action(json!({ "status": "begin" }))),
+        ("/executor/action", action(json!({ "status": "done", "outcome": { "receipt": 7 } }))),
+        ("/executor/action", action(json!({ "status": "failed", "outcome": "no" }))),
         ("/executor/ping", json!({ "version": "1", "capabilities": ["web"] })),
         ("/api/executors", ant(hook(json!({ "kind": "bearer", "token": "a-token-of-the-receiver" })))),
         ("/api/executors", ant(signed)),

@@ -39,6 +39,15 @@ fn calls() -> Vec<(&'static str, Json)> {
             attempt(json!({ "status": "failed", "error": "e", "retryable": true, "external_actions": [{}] })),
         ),
         ("finish_task", json!({ "task_id": "$OLDID", "claim_token": "$OLDTOKEN", "status": "completed" })),
+        ("record_action", attempt(json!({ "step_id": "s", "tool": "t", "params": { "n": [1.5] }, "status": "begin" }))),
+        (
+            "record_action",
+            attempt(json!({ "step_id": "s", "tool": "t", "params": { "n": [1.5] }, "status": "done", "outcome": [1] })),
+        ),
+        (
+            "record_action",
+            attempt(json!({ "step_id": "s", "tool": "t", "params": { "n": [1.5] }, "status": "failed" })),
+        ),
         ("defer_task", attempt(json!({ "seconds": 60, "note": "n", "checkpoint": [1] }))),
     ]
 }

@@ -13,7 +13,7 @@ mod oauth;
 mod parsers;
 mod regressions;
 mod rules;
-mod shapes;
+pub mod shapes;
 
 use std::fmt::Debug;
 

@@ -1,3 +1,21 @@
+CREATE TABLE actions (
+  task_id TEXT NOT NULL,
+  key TEXT NOT NULL,
+  number INTEGER NOT NULL CHECK (number >= 1),
+  recorded TEXT NOT NULL CHECK (recorded IN ('begun', 'done', 'failed')),
+  attempt INTEGER NOT NULL CHECK (attempt >= 1),
+  last_attempt INTEGER NOT NULL CHECK (last_attempt >= attempt),
+  began_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  step_id TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  params TEXT NOT NULL,
+  outcome TEXT,
+  PRIMARY KEY (task_id, key),
+  CHECK ((recorded = 'begun') = (ended_at IS NULL)),
+  CHECK (outcome IS NULL OR ended_at IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE auth_tries (
   kind TEXT NOT NULL,
   address TEXT NOT NULL,
@@ -163,7 +181,7 @@ CREATE TABLE tasks (
   context TEXT,
   instructions TEXT NOT NULL,
   result TEXT,
-  data TEXT, notify TEXT, callback_url TEXT, not_before INTEGER,
+  data TEXT, notify TEXT, callback_url TEXT, not_before INTEGER, on_unknown_action TEXT CHECK (on_unknown_action IN ('ask')),
 
   CHECK ((executor IS NULL) <> (queue IS NULL)),
   CHECK (lane IS CASE

@@ -9,7 +9,7 @@ use super::samples::{LEASE_MS, NOW, asking, base, dispatched, fence, submitted, 
 use crate::support::settings;
 
 fn rules(settings: &Settings, now: i64) -> Rules<'_> {
-    Rules { settings, now, wakes: true }
+    Rules { settings, now, wakes: true, asks: false }
 }
 
 fn after(life: &Life, event: &Event, now: i64) -> Result<Life, Refused> {

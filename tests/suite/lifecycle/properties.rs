@@ -66,7 +66,7 @@ fn birth(chance: &mut Chance, settings: &Settings) -> Life {
     };
     let deadline_at = (chance.below(3) == 0).then(|| NOW + 1 + chance.below(3_000_000) as i64);
     let wakes = chance.below(2) == 0;
-    submit(&Rules { settings, now: NOW, wakes }, hold, deadline_at, 1 + chance.below(4) as u32)
+    submit(&Rules { settings, now: NOW, wakes, asks: false }, hold, deadline_at, 1 + chance.below(4) as u32)
 }
 
 /// Everything but wakes that the clock may do, by itself.
@@ -82,7 +82,7 @@ fn check_timers(life: &Life, settings: &Settings, name: &str) {
     for at in timers.iter().chain(&life.next_wake_at) {
         assert!(due_at.is_some_and(|due| due <= *at), "{name}: due at {due_at:?}, but a timer ends at {at}");
     }
-    let by_time = |now| step(life, &Event::Time, &Rules { settings, now, wakes: true });
+    let by_time = |now| step(life, &Event::Time, &Rules { settings, now, wakes: true, asks: false });
     match timers.iter().min() {
         Some(first) => {
             assert_eq!(by_time(first - 1), Err(Refused::WrongState), "{name}: not before its time");
@@ -172,7 +172,7 @@ fn every_walk_keeps_the_rules_and_the_schema() {
             check_timers(&life, &settings, &name);
             now += chance.below(120_000) as i64;
             let event = event(&mut chance, &life, now);
-            let rules = Rules { settings: &settings, now, wakes: chance.below(2) == 0 };
+            let rules = Rules { settings: &settings, now, wakes: chance.below(2) == 0, asks: chance.below(4) == 0 };
             if let Ok(after) = step(&life, &event, &rules) {
                 check_step(&life, &event, &after, now, &format!("{name}, {event:?}"));
                 life = after;
@@ -196,7 +196,10 @@ fn a_terminal_state_refuses_everything() {
         let life = super::samples::base(state);
         for _ in 0..500 {
             let event = event(&mut chance, &life, NOW);
-            assert_eq!(step(&life, &event, &Rules { settings: &settings, now: NOW, wakes: true }), Err(refused));
+            assert_eq!(
+                step(&life, &event, &Rules { settings: &settings, now: NOW, wakes: true, asks: false }),
+                Err(refused)
+            );
         }
     }
 }

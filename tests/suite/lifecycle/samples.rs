@@ -10,9 +10,12 @@ pub const NOW: i64 = 1_800_000_000_000;
 pub const LEASE_MS: i64 = 300_000;
 
 /// A life under the name of what is special about it.
+#[derive(Clone)]
 pub struct Sample {
     pub name: &'static str,
     pub life: Life,
+    /// Whether its attempt has begun an action outside about which a person wants to be asked.
+    pub asks: bool,
 }
 
 /// Something that happens: it may prepare the life, and says what comes when.
@@ -23,10 +26,10 @@ pub struct Happening {
 
 impl Happening {
     /// The sample as it is just before, what becomes of it, and when.
-    pub fn happen(&self, life: &Life, settings: &Settings) -> (Life, Result<Life, Refused>, i64) {
-        let mut before = life.clone();
+    pub fn happen(&self, sample: &Sample, settings: &Settings) -> (Life, Result<Life, Refused>, i64) {
+        let mut before = sample.life.clone();
         let (event, now) = (self.prepare)(&mut before);
-        let after = step(&before, &event, &Rules { settings, now, wakes: true });
+        let after = step(&before, &event, &Rules { settings, now, wakes: true, asks: sample.asks });
         (before, after, now)
     }
 }
@@ -87,7 +90,8 @@ pub fn asking() -> Life {
 
 /// Every state, and within a state every difference that matters to the table.
 pub fn samples() -> Vec<Sample> {
-    let sample = |name, life| Sample { name, life };
+    let sample = |name, life| Sample { name, life, asks: false };
+    let begun = |name, life| Sample { name, life, asks: true };
     let ended = |state, failure| Life { failure, completed_at: Some(NOW - 5_000), ..base(state) };
     vec![
         sample("submitted", submitted()),
@@ -100,6 +104,11 @@ pub fn samples() -> Vec<Sample> {
         sample("working, last chance", Life { failures: 2, ..working() }),
         sample("input-required", asking()),
         sample("input-required, answered", Life { answered_at: Some(NOW - 5_000), ..asking() }),
+        begun("working, action begun", working()),
+        begun("working, last chance, action begun", Life { failures: 2, ..working() }),
+        begun("input-required, action begun", asking()),
+        begun("input-required, answered, action begun", Life { answered_at: Some(NOW - 5_000), ..asking() }),
+        begun("input-required by the hub", Life { claim: asking().claim.map(Claim::voided), ..asking() }),
         sample("completed", ended(State::Completed, None)),
         sample("failed", ended(State::Failed, Some(FailureCode::ExecutorFailed))),
         sample("canceled", ended(State::Canceled, None)),

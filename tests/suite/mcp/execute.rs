@@ -90,7 +90,7 @@ fn a_token_shows_the_tools_of_its_scopes() {
         let tools = answer["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(names(&executes), ["claim_task", "heartbeat_task", "finish_task", "defer_task"]);
+    assert_eq!(names(&executes), ["claim_task", "heartbeat_task", "finish_task", "defer_task", "record_action"]);
     assert_eq!(names(&reads), ["get_task", "list_tasks", "list_executors", "hub_status"]);
     assert_eq!(names(OWNER_TOKEN).len(), 10, "the owner's token works on no tasks");
     for (bearer, tool, scopes) in

@@ -135,13 +135,14 @@ fn a_task_is_shown_with_everything() {
         "id": held.id, "title": "book a table", "instructions": "for two, at eight", "context": null, "executor": "bot",
         "queue": null, "submitted_by": "owner", "retry_of": null, "priority": 5, "created_at": world.now(),
         "updated_at": world.now(), "progress": 0.5, "note": "reading", "question": null, "checkpoint": [1],
-        "result": null, "data": null, "error": null, "external_actions": null, "late_events": 0, "state": "working",
+        "result": null, "data": null, "error": null, "external_actions": null, "on_unknown_action": "retry", "late_events": 0, "state": "working",
         "waiting_on": null, "attempt": 1, "failures": 0, "max_attempts": 3, "claimed_by": "bot",
         "heard_at": world.now(), "lease_expires_at": world.now() + 300_000, "input_expires_at": null,
         "answered_at": null, "visible_at": null, "deadline_at": null, "next_wake_at": null, "wake_attempts": 0,
         "last_wake_at": null, "last_wake_status": null, "error_code": null, "completed_at": null, "revision": 3,
     });
     assert_eq!(Json::Object(task.clone()), right);
+    assert_eq!(answer["actions"], json!([]));
     let kinds: Vec<&str> = answer["events"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["submitted", "claimed"]);
     let event = &answer["events"][1];

@@ -3,7 +3,9 @@
 
 use taskhub::domain::task::{Lane, Life, State};
 use taskhub::store::database::{Database, DatabaseError};
-use taskhub::store::tasks::{AttemptWrites, TaskHead, WakeDue, claim, finish, head, move_on, renew, wake};
+use taskhub::store::tasks::{
+    AttemptWrites, MoveWrites, TaskHead, WakeDue, beside, claim, finish, head, move_on, renew, wake,
+};
 
 const WRONG_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -54,6 +56,12 @@ impl Probe<'_> {
             self.refused("a heartbeat", "token", self.renewed(life, WRONG_HASH, in_time))?;
             self.refused("a heartbeat", "time", self.renewed(life, &hash, end))?;
             self.taken("a heartbeat", self.renewed(life, &hash, in_time))?;
+            self.refused("a record", "attempt", self.recorded(&self.earlier(), &hash, in_time))?;
+            self.refused("a record", "token", self.recorded(life, WRONG_HASH, in_time))?;
+            self.refused("a record", "time", self.recorded(life, &hash, end))?;
+            self.taken("a record", self.recorded(life, &hash, in_time))?;
+        } else {
+            self.refused("a record", "state", self.recorded(life, &hash, in_time))?;
         }
         Ok(())
     }
@@ -89,7 +97,7 @@ impl Probe<'_> {
 
     fn moved_on(&self, life: &Life) -> Written {
         let Self { db, task, now } = *self;
-        move_on(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, now, (None, None))
+        move_on(db, &self.read_as(life), &task.life, task.due_at, task.event_seq, now, MoveWrites::default())
             .map(|it| it.is_some())
     }
 
@@ -101,6 +109,10 @@ impl Probe<'_> {
 
     fn renewed(&self, life: &Life, hash: &str, now: i64) -> Written {
         renew(self.db, &self.task.id, life, now, (hash, &AttemptWrites::default()))
+    }
+
+    fn recorded(&self, life: &Life, hash: &str, now: i64) -> Written {
+        beside(self.db, &self.read_as(life), hash, self.task.event_seq, now)
     }
 
     fn claimed(&self, life: &Life) -> Written {

@@ -27,14 +27,8 @@ pub(super) enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 6] = [
-        Self::Instructions,
-        Self::Context,
-        Self::Checkpoint,
-        Self::Actions,
-        Self::Messages,
-        Self::EarlierAttempts,
-    ];
+    const ALL: [Self; 6] =
+        [Self::Instructions, Self::Context, Self::Checkpoint, Self::Actions, Self::Messages, Self::EarlierAttempts];
 }
 
 #[derive(Debug, Serialize)]
