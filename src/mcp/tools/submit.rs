@@ -70,6 +70,7 @@ pub(super) struct Input {
     /// that it had recorded with the hub. retry, or leaving it out: the next attempt begins, is told, and looks for itself. ask:
     /// the task waits until a person has said whether it happened.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(schema_with = "wishes_on_unknown"))]
+    #[serde(default)]
     on_unknown_action: Option<String>,
 }
 

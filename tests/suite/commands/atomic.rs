@@ -4,10 +4,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value as Json, json};
+use taskhub::domain::ledger::OnUnknownAction;
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
-    self, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat,
-    Hub, Order, Outcome, Release, Report, Submit, TasksLeft, When,
+    self, Act, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange,
+    Heartbeat, Hub, Order, Outcome, Record, Release, Report, Submit, TasksLeft, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};
@@ -22,6 +23,10 @@ struct Stage {
     asking: Held,
     /// The same, and silent for long.
     silent: Held,
+    /// Held by `bot`, with one action begun, one failed, and one that an earlier attempt has begun; a person wants to be asked.
+    acting: Held,
+    /// The same, waiting for an answer, and silent for long.
+    mute: Held,
     /// Canceled.
     canceled: Held,
     /// Waits for its time.
@@ -38,9 +43,28 @@ fn stage() -> Stage {
     let key = world.webhook_executor("bot", &["q"], hook);
     world.executor("idle", &[]);
     world.owner("POST", "/api/executors", json!({ "name": "asked", "approval": "always", "max_tasks_per_day": 5 }));
+    let acting_task =
+        Submit { on_unknown_action: Some(OnUnknownAction::Ask), max_attempts: Some(9), ..task_for("bot") };
+    let act = |held: &Held, step: &str, status: &str| {
+        world.does("action", held, json!({ "step_id": step, "tool": "t", "status": status }));
+    };
+    let acting_id = world.submit(&acting_task);
+    act(&world.claim(&key), "earlier", "begin");
+    world.pass_and_sweep(300_000);
+    world.answer(&acting_id, "I cannot tell.").unwrap();
+    world.submit(&acting_task);
+    let (acting, mute) = (world.claim(&key), world.claim(&key));
+    for held in [&acting, &mute] {
+        act(held, "begun", "begin");
+    }
+    act(&acting, "failed", "begin");
+    act(&acting, "failed", "failed");
+    world.does("heartbeat", &mute, json!({ "question": "Which?" }));
     let silent = world.working("bot", &key);
     world.does("heartbeat", &silent, json!({ "question": "Which?" }));
-    world.pass(400_000);
+    world.pass(200_000);
+    world.does("heartbeat", &acting, json!({}));
+    world.pass(200_000);
     let canceled = world.working("bot", &key);
     world.cancel(&canceled.id).unwrap();
     let asking = world.working("bot", &key);
@@ -50,7 +74,7 @@ fn stage() -> Stage {
     let unapproved = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("asked") });
     world.pass(1);
     let [order] = world.submit_with_effects(&task_in("q")).1.outbox.try_into().expect("one wake");
-    Stage { world, key, held, asking, silent, canceled, waiting, unapproved, order }
+    Stage { world, key, held, asking, silent, acting, mute, canceled, waiting, unapproved, order }
 }
 
 /// A command under its name; `Err` tells that the database failed.
@@ -84,7 +108,32 @@ fn executor(hub: &Hub<'_>, key: &str) -> Result<taskhub::store::executors::Execu
     hub::authenticate(hub, key).map_err(|error| format!("{error:?}"))?.ok_or_else(|| "no executor".to_owned())
 }
 
+fn act(stage: &Stage, hub: &Hub<'_>, step: &str, record: Record) -> Result<(), String> {
+    let input = Act { step_id: step.to_owned(), tool: "t".to_owned(), params: Json::Null, record };
+    done(hub::act(hub, &call(&stage.acting, "action", &json!({ "step_id": step })), &input))
+}
+
 const COMMANDS: &[Command] = &[
+    Command { name: "begin an action", run: |stage, hub| act(stage, hub, "new", Record::Begin) },
+    Command { name: "begin an action again", run: |stage, hub| act(stage, hub, "failed", Record::Begin) },
+    Command { name: "begin what was lost", run: |stage, hub| act(stage, hub, "earlier", Record::Begin) },
+    Command {
+        name: "an action is done",
+        run: |stage, hub| act(stage, hub, "begun", Record::Done(Some(json!({ "receipt": 7 })))),
+    },
+    Command { name: "an action failed", run: |stage, hub| act(stage, hub, "earlier", Record::Failed(None)) },
+    Command {
+        name: "release that leaves an action unknown",
+        run: |stage, hub| done(hub::release(hub, &call(&stage.acting, "release", &json!({})), &Release::default())),
+    },
+    Command {
+        name: "failure that leaves an action unknown",
+        run: |stage, hub| end(hub, &stage.acting, Outcome::Failed { retryable: true }),
+    },
+    Command {
+        name: "answer to a silent attempt that leaves an action unknown",
+        run: |stage, hub| done(hub::answer(hub, &answer(&stage.mute))),
+    },
     Command { name: "submit", run: |_, hub| done(hub::submit(hub, &task_for("bot"))) },
     Command {
         name: "submit under a key",
@@ -259,10 +308,10 @@ fn evidence_is_written_whole_or_not_at_all() {
 /// A sweep is one transaction a task: a failure costs that task a delay, and nothing else.
 #[test]
 fn a_sweep_that_fails_half_way_leaves_each_task_as_it_was_or_as_it_should_be() {
-    for n in 0..60 {
+    for n in 0..100 {
         let stage = stage();
         stage.world.pass(86_400_000);
-        let held = [&stage.held.id, &stage.asking.id, &stage.silent.id];
+        let held = [&stage.held.id, &stage.asking.id, &stage.silent.id, &stage.acting.id];
         let before: Vec<_> = held.iter().map(|id| stage.world.life(id)).collect();
         stage.world.db.fail_in(Some(n));
         let (swept, _) = stage.world.run(hub::sweep);
@@ -272,14 +321,14 @@ fn a_sweep_that_fails_half_way_leaves_each_task_as_it_was_or_as_it_should_be() {
             Err(_) => assert_eq!(moved, 0, "statement {n}: the look at what is due failed"),
             Ok(swept) if is_over => {
                 assert!(swept.trouble.is_empty());
-                assert_eq!(moved, 3);
+                assert_eq!(moved, 4);
                 return;
             }
             Ok(swept) => assert_eq!(swept.trouble.len(), 1, "statement {n}: {swept:?}"),
         }
         stage.world.pass_and_sweep(60_000);
         let moved = held.iter().zip(&before).filter(|(id, life)| stage.world.life(id) != **life).count();
-        assert_eq!(moved, 3, "statement {n}: the next sweep makes up for it");
+        assert_eq!(moved, 4, "statement {n}: the next sweep makes up for it");
     }
     panic!("the sweep does not end");
 }

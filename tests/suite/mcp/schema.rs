@@ -68,7 +68,7 @@ fn plain(schema: &Json, path: &str) {
     }
     assert!(schema.get("type").is_none_or(|kind| kind.is_string() && kind != "null"), "{path}");
     if path.contains('.') && !fields.contains_key("type") {
-        let any = ["context", "data", "external_actions", "checkpoint"];
+        let any = ["context", "data", "external_actions", "checkpoint", "params", "outcome"];
         assert!(any.iter().any(|name| path.ends_with(name)), "{path}");
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -94,6 +94,6 @@ fn the_list_is_short_enough_to_be_read_at_every_start() {
         let shown = Tool::ALL.into_iter().filter(|tool| Scopes::NONE.with(scope).permit(tool.scope()));
         let shown: Vec<&Json> = shown.map(definition).collect();
         let bytes = serde_json::to_string(&shown).unwrap().len();
-        assert!(bytes < 27_000, "{} {bytes}", scope.name());
+        assert!(bytes < 28_000, "{} {bytes}", scope.name());
     }
 }
