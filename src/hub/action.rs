@@ -215,6 +215,7 @@ impl Ledger<'_> {
         let Some(known) = known else { return Ok(Err(ActionRejected::NotBegun { failed: false })) };
         match (known.recorded, recorded) {
             (Recorded::Begun, _) => {}
+            (Recorded::Done, Recorded::Done) if faults::is_on(Fault::OutcomeOverwritten) => {}
             (Recorded::Failed, Recorded::Done) => return Ok(Err(ActionRejected::NotBegun { failed: true })),
             (Recorded::Done | Recorded::Failed, _) => return Ok(Ok(self.acted(&known))),
         }

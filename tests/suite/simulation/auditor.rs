@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use taskhub::domain::settings::Settings;
 use taskhub::store::database::{Database as _, Value};
 
+use super::ledger::Ledger;
 use super::messages::Messages;
 use crate::support::NativeDatabase;
 
@@ -27,6 +28,8 @@ pub enum Standing {
         heard_at: i64,
         answered: bool,
     },
+    /// Nobody has it, and a person is asked until then.
+    Asked(i64),
     Completed,
     Failed(&'static str),
     Canceled,
@@ -42,7 +45,7 @@ impl Standing {
             Self::Ready => &["submitted", "dispatched"],
             Self::Waiting(_) | Self::Approval(_) => &["waiting"],
             Self::Working(_) => &["working"],
-            Self::Input { .. } => &["input-required"],
+            Self::Input { .. } | Self::Asked(_) => &["input-required"],
             Self::Completed => &["completed"],
             Self::Failed(_) => &["failed"],
             Self::Canceled => &["canceled"],
@@ -68,6 +71,8 @@ pub struct Known {
     pub completed_at: Option<i64>,
     /// Whether its submitter wants to be told of its end.
     pub callback: bool,
+    /// Whether its submitter wants to be asked what came of an action whose attempt is lost.
+    pub asks: bool,
 }
 
 /// What an attempt asks for.
@@ -76,9 +81,15 @@ pub enum Verb {
     Heartbeat,
     Blocked,
     Complete,
-    Fail { retryable: bool },
-    Defer { seconds: u32 },
+    Fail {
+        retryable: bool,
+    },
+    Defer {
+        seconds: u32,
+    },
     Release,
+    /// A record of an outside action, which leaves the task where it stands.
+    Record,
 }
 
 /// What the hub must answer to an attempt's call.
@@ -110,6 +121,7 @@ pub struct Auditor {
     pub open: BTreeSet<String>,
     pub wakes: BTreeMap<String, WakeLog>,
     pub messages: Messages,
+    pub ledger: Ledger,
     /// Executors that are woken, by address.
     woken: BTreeMap<String, Vec<String>>,
     settings: Settings,
@@ -122,6 +134,7 @@ impl Auditor {
             open: BTreeSet::new(),
             wakes: BTreeMap::new(),
             messages: Messages::default(),
+            ledger: Ledger::default(),
             woken: BTreeMap::new(),
             settings,
         }
@@ -149,7 +162,7 @@ impl Auditor {
         if live {
             let waits = matches!(task.standing, Standing::Input { .. });
             return match verb {
-                Verb::Defer { .. } | Verb::Release if waits => Verdict::NotWorking,
+                Verb::Defer { .. } | Verb::Release | Verb::Record if waits => Verdict::NotWorking,
                 _ => Verdict::Accepted,
             };
         }
@@ -166,6 +179,7 @@ impl Auditor {
     /// Takes over what an accepted call does. `visible_at` is what the hub answered.
     pub fn accept(&mut self, id: &str, verb: &Verb, sent: &str, now: i64, visible_at: Option<i64>) {
         let (lease_ms, input_ms) = (self.settings.lease_ms, self.settings.input_timeout_ms);
+        let asked = self.asked_if_lost(id, now);
         let task = self.tasks.get_mut(id).expect("an accepted call has a task");
         let waits = matches!(task.standing, Standing::Input { .. });
         let attempt = task.attempt;
@@ -182,12 +196,14 @@ impl Auditor {
             }
             Verb::Fail { retryable } if *retryable && !waits => {
                 task.failures += 1;
-                if task.failures < task.max_attempts {
+                if task.failures >= task.max_attempts {
+                    Standing::Failed("executor_failed")
+                } else if let Some(asked) = asked {
+                    asked
+                } else {
                     let at = visible_at.expect("a retry has its time");
                     assert!(at > now && at - now <= 4_400_000, "{id} is tried again after {} ms", at - now);
                     Standing::Waiting(at)
-                } else {
-                    Standing::Failed("executor_failed")
                 }
             }
             Verb::Fail { .. } => Standing::Failed("executor_failed"),
@@ -195,12 +211,20 @@ impl Auditor {
                 assert_eq!(visible_at, Some(now + i64::from(*seconds) * 1000), "{id} is deferred as asked");
                 Standing::Waiting(now + i64::from(*seconds) * 1000)
             }
-            Verb::Release => Standing::Ready,
+            Verb::Release => asked.unwrap_or(Standing::Ready),
+            Verb::Record => panic!("{id}: a record moves no task"),
         };
         if !matches!(verb, Verb::Heartbeat | Verb::Blocked) {
             task.ends.push((attempt, sent.to_owned()));
         }
         self.close(id, now);
+    }
+
+    /// Where a task goes whose attempt is lost now, if a person has to be asked first.
+    fn asked_if_lost(&self, id: &str, now: i64) -> Option<Standing> {
+        let task = &self.tasks[id];
+        let asks = task.asks && self.ledger.is_left_begun(id, task.attempt);
+        asks.then_some(Standing::Asked(now + self.settings.input_timeout_ms))
     }
 
     /// If the task is over now, notes when.
@@ -269,6 +293,7 @@ impl Auditor {
         let lease_ms = self.settings.lease_ms;
         let mut moved = Vec::new();
         for id in self.open.clone() {
+            let asked = self.asked_if_lost(&id, now);
             let task = self.tasks.get_mut(&id).expect("an open task is known");
             let before = task.standing.clone();
             if task.deadline_at.is_some_and(|at| at <= now) {
@@ -277,12 +302,17 @@ impl Auditor {
             task.standing = match task.standing.clone() {
                 Standing::Input { until, answered: false, .. } if until <= now => Standing::Failed("input_timeout"),
                 Standing::Input { until, heard_at, answered: true } if now - heard_at > lease_ms || until <= now => {
-                    Standing::Ready
+                    asked.unwrap_or(Standing::Ready)
                 }
+                Standing::Asked(until) if until <= now => Standing::Failed("input_timeout"),
                 Standing::Waiting(until) if until <= now => Standing::Ready,
                 Standing::Working(until) if until <= now => {
                     task.failures += 1;
-                    if task.failures < task.max_attempts { Standing::Ready } else { Standing::Failed("lease_expired") }
+                    match asked {
+                        _ if task.failures >= task.max_attempts => Standing::Failed("lease_expired"),
+                        Some(asked) => asked,
+                        None => Standing::Ready,
+                    }
                 }
                 standing => standing,
             };
@@ -309,11 +339,16 @@ impl Auditor {
     /// An answer was acknowledged.
     pub fn answered(&mut self, id: &str, now: i64) {
         let lease_ms = self.settings.lease_ms;
+        let asked = self.asked_if_lost(id, now);
         let task = self.tasks.get_mut(id).expect("an answered task is known");
-        let Standing::Input { until, heard_at, .. } = task.standing else { panic!("{id} was answered unasked") };
-        let silent = now - heard_at > lease_ms;
-        let until = until.max(now + lease_ms + 1);
-        task.standing = if silent { Standing::Ready } else { Standing::Input { until, heard_at, answered: true } };
+        task.standing = match task.standing {
+            Standing::Asked(_) => Standing::Ready,
+            Standing::Input { heard_at, .. } if now - heard_at > lease_ms => asked.unwrap_or(Standing::Ready),
+            Standing::Input { until, heard_at, .. } => {
+                Standing::Input { until: until.max(now + lease_ms + 1), heard_at, answered: true }
+            }
+            _ => panic!("{id} was answered unasked"),
+        };
     }
 
     /// A wake was ordered: no other covers it.
@@ -362,7 +397,7 @@ impl Auditor {
         let lease_ms = self.settings.lease_ms;
         self.open_tasks().any(|(_, task)| {
             let timer = match task.standing {
-                Standing::Waiting(until) | Standing::Working(until) => Some(until),
+                Standing::Waiting(until) | Standing::Working(until) | Standing::Asked(until) => Some(until),
                 Standing::Input { until, heard_at, answered: true } => Some(until.min(heard_at + lease_ms + 1)),
                 Standing::Input { until, .. } => Some(until),
                 _ => None,
@@ -375,6 +410,8 @@ impl Auditor {
     pub fn purged(&mut self, now: i64) {
         let retention_ms = self.settings.retention_ms;
         self.tasks.retain(|_, task| task.completed_at.is_none_or(|at| now - at <= retention_ms));
+        let tasks = &self.tasks;
+        self.ledger.keep(|id| tasks.contains_key(id));
     }
 
     /// Compares one task with its row.
@@ -396,7 +433,9 @@ impl Auditor {
         assert_eq!(number(2), Some(i64::from(known.failures)), "{id} has a wrong budget: {known:?}");
         match &known.standing {
             Standing::Working(until) => assert_eq!(number(4), Some(*until), "{id} has a wrong lease: {known:?}"),
-            Standing::Input { until, .. } => assert_eq!(number(5), Some(*until), "{id} has a wrong limit: {known:?}"),
+            Standing::Input { until, .. } | Standing::Asked(until) => {
+                assert_eq!(number(5), Some(*until), "{id} has a wrong limit: {known:?}");
+            }
             Standing::Waiting(until) => assert_eq!(number(6), Some(*until), "{id} has a wrong wait: {known:?}"),
             Standing::Failed(code) => assert_eq!(text(7).as_deref(), Some(*code), "{id} failed for another reason"),
             Standing::Completed => assert_eq!(text(8), known.result, "{id} has another result than was accepted"),

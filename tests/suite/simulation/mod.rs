@@ -12,6 +12,7 @@ mod auditor;
 mod chance;
 #[cfg(feature = "test-faults")]
 mod faults;
+mod ledger;
 mod messages;
 mod probe;
 mod report;
@@ -71,6 +72,9 @@ fn nothing_is_lost_doubled_or_left_hanging() {
             total.judged,
             total.failures,
             total.restarts,
+            total.acted,
+            total.unknown,
+            total.asked,
         ];
         assert!(endings.iter().chain(&troubles).all(|count| *count > 0), "the world must see everything: {total:?}");
     }

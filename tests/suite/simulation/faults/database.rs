@@ -24,6 +24,9 @@ const INSERT_EVENT: &str = "INSERT INTO task_events";
 const COUNT_WORKING: &str = "WHERE lane = 'held' AND lane_key = ?1 AND state = 'working' LIMIT +?2";
 const DELETE_CHAIN: &str = "DELETE FROM task_events WHERE seq IN";
 const OLD: &str = "SELECT id, completed_at, event_seq FROM tasks";
+const BESIDE: &str = "UPDATE tasks SET event_seq = ?5, revision";
+const INSERT_ACTION: &str = "INSERT INTO actions";
+const END_ACTION: &str = "UPDATE actions SET recorded = ?3";
 const DELETE: &str = "DELETE FROM tasks WHERE id = ?1";
 const DUE: &str = "WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT +?2";
 
@@ -71,6 +74,9 @@ fn changes(fault: Fault) -> &'static [Change] {
         Fault::PriorityUnseen => &[(NEXT_READY, "ORDER BY rank, id", "ORDER BY id")],
         Fault::AddressUnseen => &[(NEXT_READY, "lane_key = +?1", "?1 IS NOT NULL")],
         Fault::HeldUnbounded => &[(COUNT_WORKING, "lane_key = ?1", "lane_key = ?1 || '-'")],
+        Fault::BesideAnyToken => &[(BESIDE, " AND claim_token_hash = ?3", " AND ?3 IS NOT NULL")],
+        Fault::BegunForgotten => &[(INSERT_ACTION, "INSERT INTO", "INSERT OR REPLACE INTO")],
+        Fault::OutcomeOverwritten => &[(END_ACTION, " AND recorded = 'begun'", "")],
         Fault::EventNumberReused => &[(DELETE_CHAIN, " AND seq < (SELECT max(seq) FROM task_events)", "")],
         Fault::PurgeTakesOpen => {
             &[(OLD, "completed_at", "created_at AS completed_at"), (DELETE, " AND lane IS NULL", "")]

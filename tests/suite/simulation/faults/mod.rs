@@ -20,6 +20,13 @@ const STEPS: u64 = 5_000;
 
 /// The invariants, by what the auditor says when one is broken. The first that fits counts.
 const INVARIANTS: &[(&str, &str)] = &[
+    ("was first twice", "an action is begun for the first time once"),
+    ("happened twice outside", "what is recorded happens once"),
+    ("done and has another outcome", "an action keeps its first outcome"),
+    ("is answered (left) otherwise than is known of it", "what an attempt is told of an action is what is known"),
+    ("was begun, and that is not known", "what an attempt is told of an action is what is known"),
+    ("is not shown to the attempt", "a claim shows what was recorded, and what was lost as unknown"),
+    ("is shown to the attempt (left)", "a claim shows what was recorded, and what was lost as unknown"),
     ("a stale claim", "no write under a stale claim"),
     ("has left an event", "a command that fails leaves nothing"),
     ("nobody asked for a failure", "the store never refuses what the lifecycle allows"),

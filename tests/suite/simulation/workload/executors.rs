@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// How often an executor records an action instead of anything else.
+const ACTS_PERCENT: u64 = 15;
+/// The same, where an earlier attempt has left an action of which nobody knows whether it happened.
+const LOOKS_PERCENT: u64 = 60;
+
 impl Workload {
     pub(super) fn executor(&mut self) {
         let index = self.chance.below(self.agents.len() as u64) as usize;
@@ -11,6 +16,10 @@ impl Workload {
         }
         let temper = self.agents[index].temper;
         let held = self.agents[index].held.pop_front().expect("it holds a task");
+        let has_lost = self.auditor.ledger.lost_step(&held.task, held.attempt).is_some();
+        if self.chance.percent(if has_lost { LOOKS_PERCENT } else { ACTS_PERCENT }) {
+            return self.act(index, held);
+        }
         let verb = self.verb(temper);
         match temper {
             Temper::Crashing if self.chance.percent(40) => return,
@@ -66,7 +75,11 @@ impl Workload {
         let now = self.now.get();
         let held = match answer {
             Ok(Some(claimed)) => {
-                Held { task: claimed.task.full.head.id.clone(), attempt: claimed.attempt, token: claimed.claim_token }
+                let id = claimed.task.full.head.id.clone();
+                if self.auditor.tasks.contains_key(&id) {
+                    self.auditor.ledger.check_shown(&id, claimed.attempt, &claimed.task.actions);
+                }
+                Held { task: id, attempt: claimed.attempt, token: claimed.claim_token, did: 0 }
             }
             Ok(None) => {
                 let full = self.auditor.working(&executor.name) >= 3;
@@ -144,7 +157,7 @@ impl Workload {
             verb: name(verb),
             brought,
         };
-        let (answer, effects) = self.command(|hub| act(hub, &call(&brought), verb, &sent));
+        let (answer, effects) = self.command(|hub| make(hub, &call(&brought), verb, &sent));
         self.note(|| {
             let attempt = held.attempt;
             format!("{id} {verb:?} by {executor} in attempt {attempt}: the model says {verdict:?}, the hub {answer:?}")
@@ -163,6 +176,7 @@ impl Workload {
                 match self.auditor.tasks[&id].standing {
                     Standing::Completed => self.tally.completed += 1,
                     Standing::Failed(_) => self.tally.failed += 1,
+                    Standing::Asked(_) => self.tally.asked += 1,
                     _ => {}
                 }
             }
@@ -193,6 +207,7 @@ fn name(verb: &Verb) -> &'static str {
         Verb::Complete | Verb::Fail { .. } => "result",
         Verb::Defer { .. } => "defer",
         Verb::Release => "release",
+        Verb::Record => "action",
     }
 }
 
@@ -201,7 +216,7 @@ fn brought(verb: &Verb, held: &Held) -> Json {
 }
 
 /// Makes the call, and returns when the task is visible again if the hub said so.
-fn act(hub: &Hub<'_>, call: &AttemptCall<'_>, verb: &Verb, sent: &str) -> Result<Option<i64>, AttemptRejected> {
+fn make(hub: &Hub<'_>, call: &AttemptCall<'_>, verb: &Verb, sent: &str) -> Result<Option<i64>, AttemptRejected> {
     let report_of =
         |outcome, result| Report { outcome, result, data: None, error: None, external_actions: None, question: None };
     match verb {
@@ -219,5 +234,6 @@ fn act(hub: &Hub<'_>, call: &AttemptCall<'_>, verb: &Verb, sent: &str) -> Result
             defer(hub, call, &Defer { seconds: *seconds, ..Defer::default() }).map(|deferred| Some(deferred.visible_at))
         }
         Verb::Release => release(hub, call, &Release::default()).map(|_| None),
+        Verb::Record => unreachable!("records are made by `Workload::act`"),
     }
 }

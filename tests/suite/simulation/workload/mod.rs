@@ -1,5 +1,6 @@
 //! What happens in the world, chosen by chance.
 
+mod actions;
 mod executors;
 mod outside;
 mod submitters;
@@ -9,15 +10,16 @@ use std::collections::VecDeque;
 
 use serde_json::{Value as Json, json};
 use taskhub::domain::executor::Approval;
+use taskhub::domain::ledger::OnUnknownAction;
 use taskhub::domain::settings::Settings;
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::faults::{Fault, is_on};
 use taskhub::hub::{
-    Answer, AnswerRejected, Approve, ApproveRejected, AttemptCall, AttemptRejected, CancelRejected, Claim,
-    ClaimRejected, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub, Order, Outcome, Presence,
-    Release, Report, RetryRejected, Submit, SubmitRejected, When, addresses, answer, approve, cancel, claim,
-    create_executor, defer, dispatch, heartbeat, purge, purge_outbox, record_delivery, release, report, retry_task,
-    submit, sweep, wake_executor,
+    Act, ActionRejected, Answer, AnswerRejected, Approve, ApproveRejected, AttemptCall, AttemptRejected,
+    CancelRejected, Claim, ClaimRejected, CreateExecutor, Defer, Delivery, Effects, ExecutorChange, Heartbeat, Hub,
+    Order, Outcome, Presence, Record, Release, Report, RetryRejected, Submit, SubmitRejected, When, act, addresses,
+    answer, approve, cancel, claim, create_executor, defer, dispatch, heartbeat, purge, purge_outbox, record_delivery,
+    release, report, retry_task, submit, sweep, wake_executor,
 };
 use taskhub::store::database::{Database, Value};
 use taskhub::store::executors::{ExecutorRow, by_name};
@@ -78,6 +80,8 @@ struct Held {
     task: String,
     attempt: u32,
     token: String,
+    /// Which actions it has done outside, a bit a step.
+    did: u8,
 }
 
 struct Agent {
@@ -107,6 +111,12 @@ pub struct Tally {
     pub failures: u64,
     pub restarts: u64,
     pub purged: u64,
+    /// Actions that happened outside.
+    pub acted: u64,
+    /// Those that an attempt began and was told that nobody knows.
+    pub unknown: u64,
+    /// Questions of the hub about such ones.
+    pub asked: u64,
 }
 
 impl Tally {
@@ -127,6 +137,9 @@ impl Tally {
         self.failures += other.failures;
         self.restarts += other.restarts;
         self.purged += other.purged;
+        self.acted += other.acted;
+        self.unknown += other.unknown;
+        self.asked += other.asked;
     }
 }
 
@@ -445,6 +458,7 @@ impl Workload {
         let lease_ms = self.settings.lease_ms;
         let asks = |id: &String| match self.auditor.tasks[id].standing {
             Standing::Input { until, heard_at, .. } => Some((until, heard_at + lease_ms + 1)),
+            Standing::Asked(until) => Some((until, self.now.get())),
             _ => None,
         };
         let Some((until, silent_at)) = self.auditor.open.iter().find_map(asks) else { return };

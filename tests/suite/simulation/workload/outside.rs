@@ -123,6 +123,9 @@ impl Workload {
             if let Standing::Failed(_) = self.auditor.tasks[&id].standing {
                 self.tally.failed += 1;
             }
+            if let Standing::Asked(_) = self.auditor.tasks[&id].standing {
+                self.tally.asked += 1;
+            }
             self.check(&id);
         }
     }

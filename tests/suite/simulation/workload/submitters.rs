@@ -32,6 +32,7 @@ impl Workload {
             not_before: None,
             idempotency_key: self.chance.percent(70).then(|| format!("key-{}", self.counter)),
             max_attempts: self.chance.percent(30).then(|| 1 + self.chance.below(3) as u32),
+            on_unknown_action: self.chance.percent(40).then_some(OnUnknownAction::Ask),
             callback_url: self.chance.percent(10).then(|| "https://submitter.example/told".to_owned()),
             ..Submit::default()
         };
@@ -85,6 +86,7 @@ impl Workload {
             result: None,
             completed_at: None,
             callback: input.callback_url.is_some(),
+            asks: input.on_unknown_action == Some(OnUnknownAction::Ask),
         };
         self.note(|| {
             let Known { address, standing, max_attempts, deadline_at, .. } = &known;
@@ -162,7 +164,7 @@ impl Workload {
             .auditor
             .open
             .iter()
-            .filter(|id| matches!(self.auditor.tasks[*id].standing, Standing::Input { .. }))
+            .filter(|id| matches!(self.auditor.tasks[*id].standing, Standing::Input { .. } | Standing::Asked(_)))
             .collect();
         let Some(id) =
             (if asking.is_empty() { self.some_task(true) } else { Some((*self.chance.pick(&asking)).clone()) })
@@ -173,7 +175,7 @@ impl Workload {
         let input = Answer { submitter: "owner".into(), task_id: id.clone(), text: format!("answer {}", self.counter) };
         let (answer, effects) = self.command(|hub| answer(hub, &input));
         self.note(|| format!("{id} answered: {answer:?}"));
-        let asked = matches!(self.auditor.tasks[&id].standing, Standing::Input { .. });
+        let asked = matches!(self.auditor.tasks[&id].standing, Standing::Input { .. } | Standing::Asked(_));
         match answer {
             Ok(_) => {
                 assert!(asked, "{id} was answered and had not asked");
@@ -246,6 +248,7 @@ impl Workload {
                     queue,
                     priority: Some(old.priority),
                     max_attempts: Some(old.max_attempts),
+                    on_unknown_action: old.asks.then_some(OnUnknownAction::Ask),
                     callback_url: old.callback.then(|| "https://submitter.example/told".to_owned()),
                     ..Submit::default()
                 };
