@@ -6,6 +6,29 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 1_048_576;
 /// Longest value the database is given, in bytes (Cloudflare's own limit on a row, string or blob is 2 MB).
 pub const VALUE_BYTES_MAX: usize = 2_000_000;
 
+/// Bytes of one stored piece of a file; every piece but a file's last has as many.
+pub const CHUNK_BYTES: usize = 1_048_576;
+/// Files of one task, its inputs included.
+pub const TASK_FILES_MAX: usize = 100;
+/// Uploads to one task that may be under way; the oldest gives way to one more.
+pub const TASK_UPLOADS_MAX: usize = 8;
+/// Files that were uploaded, or are awaited, and that no task has yet.
+pub const LOOSE_FILES_MAX: u32 = 100;
+/// How long such a file is kept, in milliseconds (one day).
+pub const LOOSE_FILE_MS: i64 = 86_400_000;
+/// How long an upload link is good, and what came of an upload that nobody ended is kept, in milliseconds (one hour).
+pub const UPLOAD_MS: i64 = 3_600_000;
+/// How long the body of an upload may stand still, in milliseconds.
+pub const UPLOAD_STALL_MS: u32 = 60_000;
+/// Longest name of a file, in bytes.
+pub const FILE_NAME_BYTES_MAX: usize = 200;
+/// Longest content type of a file, in bytes.
+pub const CONTENT_TYPE_BYTES_MAX: usize = 100;
+/// Bytes of files that one transaction of the purge deletes before it leaves the rest to the next.
+pub const PURGE_FILE_BYTES_MAX: i64 = 67_108_864;
+/// Expired uploads that one purge deletes.
+pub const PURGE_FILES_MAX: usize = 10;
+
 /// Longest title, in characters.
 pub const TITLE_CHARS_MAX: usize = 200;
 /// Longest context that a submitter may attach, in bytes of JSON.

@@ -27,6 +27,12 @@ pub struct Settings {
     pub result_bytes_max: usize,
     /// Longest instructions, in bytes.
     pub instructions_bytes_max: usize,
+    /// Longest file, in bytes.
+    pub attachment_bytes_max: i64,
+    /// Most that the files of one task may have together, in bytes.
+    pub task_attachments_bytes_max: i64,
+    /// How long a link to a file is good, in milliseconds.
+    pub file_link_ms: i64,
     /// How long an access token lives, in milliseconds.
     pub access_token_ms: i64,
     /// How long a refresh token lives unused, in milliseconds.
@@ -76,6 +82,12 @@ const RETENTION_DAYS: Number = Number { name: "RETENTION_DAYS", default: 30, min
 const RESULT_MAX_BYTES: Number = Number { name: "RESULT_MAX_BYTES", default: 262_144, min: 1_024, max: 393_216 };
 const INSTRUCTIONS_MAX_BYTES: Number =
     Number { name: "INSTRUCTIONS_MAX_BYTES", default: 65_536, min: 1_024, max: 262_144 };
+// Cloudflare takes no longer body than this.
+const ATTACHMENT_MAX_BYTES: Number =
+    Number { name: "ATTACHMENT_MAX_BYTES", default: 26_214_400, min: 1_024, max: 104_857_600 };
+const TASK_ATTACHMENTS_MAX_BYTES: Number =
+    Number { name: "TASK_ATTACHMENTS_MAX_BYTES", default: 104_857_600, min: 1_024, max: 1_073_741_824 };
+const FILE_LINK_SECONDS: Number = Number { name: "FILE_LINK_SECONDS", default: 900, min: 1, max: 86_400 };
 
 const ACCESS_TOKEN_SECONDS: Number = Number { name: "ACCESS_TOKEN_SECONDS", default: 86_400, min: 60, max: 2_592_000 };
 const REFRESH_TOKEN_SECONDS: Number =
@@ -87,7 +99,7 @@ pub const PASSPHRASE_CHARS_MIN: usize = 10;
 pub const PASSPHRASE_BYTES_MAX: usize = 1_024;
 
 /// The names of all variables that `Settings::from_vars` reads, for the README's table and the Worker's bindings.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 24] = [
     "LEASE_SECONDS",
     "REWAKE_AFTER_SECONDS",
     "WAKE_COALESCE_SECONDS",
@@ -97,6 +109,9 @@ pub const NAMES: [&str; 21] = [
     "RETENTION_DAYS",
     "RESULT_MAX_BYTES",
     "INSTRUCTIONS_MAX_BYTES",
+    "ATTACHMENT_MAX_BYTES",
+    "TASK_ATTACHMENTS_MAX_BYTES",
+    "FILE_LINK_SECONDS",
     "ACCESS_TOKEN_SECONDS",
     "REFRESH_TOKEN_SECONDS",
     "SILENT_AFTER_SECONDS",
@@ -129,6 +144,10 @@ impl Settings {
         let result_bytes_max = number(&RESULT_MAX_BYTES).unsigned_abs() as usize;
         let instructions_bytes_max = number(&INSTRUCTIONS_MAX_BYTES).unsigned_abs() as usize;
 
+        let attachment_bytes_max = number(&ATTACHMENT_MAX_BYTES);
+        let task_attachments_bytes_max = number(&TASK_ATTACHMENTS_MAX_BYTES);
+        let file_link_ms = number(&FILE_LINK_SECONDS) * 1000;
+
         let access_token_ms = number(&ACCESS_TOKEN_SECONDS) * 1000;
         let refresh_token_ms = number(&REFRESH_TOKEN_SECONDS) * 1000;
         let silent_after_ms = number(&SILENT_AFTER_SECONDS) * 1000;
@@ -153,6 +172,9 @@ impl Settings {
             retention_ms,
             result_bytes_max,
             instructions_bytes_max,
+            attachment_bytes_max,
+            task_attachments_bytes_max,
+            file_link_ms,
             access_token_ms,
             refresh_token_ms,
             silent_after_ms,

@@ -41,7 +41,8 @@ const PURGE_EVERY_MS: i64 = 3_600_000;
 /// A purge that is done in one step.
 type Purge = fn(&hub::Hub<'_>) -> Result<(), DatabaseError>;
 
-const PURGES: [(&str, Purge); 2] = [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox)];
+const PURGES: [(&str, Purge); 3] =
+    [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox), ("files", hub::purge_files)];
 /// Executors are looked at for silence this often, in milliseconds.
 const WATCH_EVERY_MS: i64 = 180_000;
 

@@ -117,6 +117,10 @@ impl Database for ObjectDatabase {
         self.used.get()
     }
 
+    fn size_bytes(&self) -> Result<i64, DatabaseError> {
+        i64::try_from(self.sql.database_size()).map_err(|_| DatabaseError::Shape("database_size"))
+    }
+
     fn known_executors(&self) -> &Known {
         &self.known_executors
     }

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::refusals;
+use crate::domain::file::FileKind;
 use crate::domain::limits;
 use crate::domain::settings::Settings;
 use crate::domain::task::Address;
-use crate::hub::{ActionView, Claimed, Message, Note, claims_again_at, claims_today};
+use crate::hub::{ActionView, Claimed, FileView, LinkedFile, Message, Note, claims_again_at, claims_today};
 use crate::store::executors::ExecutorRow;
 
 /// Body of `POST /executor/claim`.
@@ -210,6 +211,28 @@ pub fn action(action: &ActionView) -> Json {
     })
 }
 
+/// A file as executors see it.
+pub fn file(file: &FileView) -> Json {
+    json!({
+        "id": file.id,
+        "task_id": file.task_id,
+        "kind": file.kind.as_str(),
+        "name": file.name,
+        "content_type": file.content_type,
+        "size": file.size,
+        "sha256": file.sha256,
+        "attempt": file.attempt,
+        "created_at": file.created_at,
+    })
+}
+
+fn linked_file(linked: &LinkedFile) -> Json {
+    let mut shown = file(&linked.file);
+    shown["url"] = json!(linked.url);
+    shown["url_expires_at"] = json!(linked.url_expires_at);
+    shown
+}
+
 /// How often a heartbeat is due, in seconds: a third of the lease.
 pub fn heartbeat_every_seconds(settings: &Settings) -> i64 {
     (settings.lease_ms / 3000).max(1)
@@ -223,6 +246,9 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
     let messages: Vec<MessageOut> = claimed.task.messages.iter().map(MessageOut::from).collect();
     let notes: Vec<Json> = claimed.task.notes.iter().map(note).collect();
     let actions: Vec<Json> = claimed.task.actions.iter().map(action).collect();
+    let files = |kind: FileKind| -> Vec<Json> {
+        claimed.files.iter().filter(|linked| linked.file.kind == kind).map(linked_file).collect()
+    };
     json!({
         "task": {
             "id": head.id,
@@ -249,7 +275,8 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
             "messages": messages,
             "notes": notes,
             "actions": actions,
-            "input_files": [],
+            "input_files": files(FileKind::Input),
+            "files": files(FileKind::Output),
             "depends_on": [],
         },
     })
@@ -292,6 +319,9 @@ pub fn pong(executor: &ExecutorRow, queues: &[(String, u32)], held: u32, now: i6
             "claim_wait_seconds_max": limits::CLAIM_WAIT_SECONDS_MAX,
             "defer_seconds_max": limits::DEFER_SECONDS_MAX,
             "result_bytes_max": settings.result_bytes_max,
+            "attachment_bytes_max": settings.attachment_bytes_max,
+            "task_attachments_bytes_max": settings.task_attachments_bytes_max,
+            "task_files_max": limits::TASK_FILES_MAX,
             "checkpoint_bytes_max": limits::CHECKPOINT_BYTES_MAX,
             "note_chars_max": limits::NOTE_CHARS_MAX,
             "question_chars_max": limits::MESSAGE_CHARS_MAX,

@@ -9,14 +9,12 @@ use serde_json::{Value as Json, json};
 use super::attempt::{self, AttemptCall, AttemptRejected};
 use super::{Effects, Hub};
 use crate::domain::ledger::{self, Inexact, Recorded, Standing};
-use crate::domain::lifecycle::may_write;
 use crate::domain::limits::{ACTION_NAME_BYTES_MAX, ACTION_OUTCOME_BYTES_MAX, ACTION_PARAMS_BYTES_MAX, ACTIONS_MAX};
-use crate::domain::secret;
 use crate::faults::{self, Fault};
 use crate::store::actions::{self, ActionRow};
 use crate::store::database::DatabaseError;
 use crate::store::events::Kind;
-use crate::store::tasks::{self, TaskHead};
+use crate::store::tasks::TaskHead;
 
 /// What an attempt says of an action.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,14 +108,10 @@ impl From<AttemptRejected> for ActionRejected {
 pub fn act(hub: &Hub<'_>, call: &AttemptCall<'_>, input: &Act) -> Result<Acted, ActionRejected> {
     let params = check(input)?;
     hub.command(|effects| {
-        let task = call.task(hub)?;
-        let may = may_write(&task.life, &call.fence(), hub.now);
-        if let Err(refused) = may
-            && !faults::is_on(Fault::ActionUnfenced)
-        {
-            let rejected = attempt::refuse(hub, &task, call, refused)?;
-            return Ok(Err(ActionRejected::Attempt(rejected)));
-        }
+        let task = match attempt::writing(hub, call)? {
+            Ok(task) => task,
+            Err(rejected) => return Ok(Err(rejected.into())),
+        };
         let key = ledger::key(&task.id, &input.step_id, &input.tool, &input.params);
         let known = actions::one(hub.db, &task.id, &key)?;
         let ledger = Ledger { hub, call, task: &task, key: &key, input };
@@ -237,14 +231,9 @@ impl Ledger<'_> {
 
     /// The line of the audit trail, under the fence of the claim.
     fn note(&self, effects: &mut Effects, what: &str) -> Result<(), DatabaseError> {
-        let (hub, task, input) = (self.hub, self.task, self.input);
+        let input = self.input;
         let data = json!({ "status": what, "step_id": input.step_id, "tool": input.tool, "idempotency_key": self.key });
-        let actor = format!("executor:{}", self.call.executor);
-        let seq = hub.record(task, Kind::Action, task.life.attempt, &actor, data)?;
-        let token_hash = secret::sha256_hex(self.call.claim_token);
-        self.expect(tasks::beside(hub.db, task, &token_hash, seq, hub.now)?)?;
-        effects.changed.push(task.id.clone());
-        Ok(())
+        attempt::witness(self.hub, effects, self.call, self.task, (Kind::Action, data))
     }
 
     /// The rows were read in this very transaction.

@@ -1,4 +1,4 @@
-//! What heartbeat, result, defer and release have in common: the fence, the answer to a call that comes twice, and the
+//! What the calls of an attempt have in common: the fence, the answer to a call that comes twice, and the
 //! evidence that a refused one leaves.
 
 use serde_json::{Value as Json, json};
@@ -6,13 +6,14 @@ use serde_json::{Value as Json, json};
 use super::unknown::{self, Unknown};
 use super::{Effects, Hub, owed};
 use crate::domain::ids::TaskId;
-use crate::domain::lifecycle::{Event, Fence, Refused, Rules, step};
+use crate::domain::lifecycle::{Event, Fence, Refused, Rules, may_write, step};
 use crate::domain::limits::{
     EVENTS_READ_MAX, LATE_EVENTS_MAX, LATE_EVIDENCE_BYTES_MAX, LATE_HEARTBEAT_EVENTS_MAX, MESSAGE_CHARS_MAX,
 };
 use crate::domain::secret;
 use crate::domain::task::{Life, State};
 use crate::domain::text::cut_bytes;
+use crate::faults::{self, Fault};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind};
 use crate::store::tasks::{self, AttemptWrites, TaskHead};
@@ -100,7 +101,7 @@ impl AttemptCall<'_> {
         }
     }
 
-    fn actor(&self) -> String {
+    pub(super) fn actor(&self) -> String {
         format!("executor:{}", self.executor)
     }
 
@@ -108,6 +109,36 @@ impl AttemptCall<'_> {
         let id = TaskId::parse(self.task_id).ok_or(AttemptRejected::TaskNotFound)?;
         tasks::head(hub.db, id.as_str())?.ok_or(AttemptRejected::TaskNotFound)
     }
+}
+
+/// The task, if the attempt may write beside it. The inner error says that the call was refused, and its evidence stays.
+pub(super) fn writing(
+    hub: &Hub<'_>,
+    call: &AttemptCall<'_>,
+) -> Result<Result<TaskHead, AttemptRejected>, AttemptRejected> {
+    let task = call.task(hub)?;
+    match may_write(&task.life, &call.fence(), hub.now) {
+        Ok(()) => Ok(Ok(task)),
+        Err(_) if faults::is_on(Fault::ActionUnfenced) => Ok(Ok(task)),
+        Err(refused) => refuse(hub, &task, call, refused).map(Err),
+    }
+}
+
+/// Records what an attempt that may write left beside its task.
+pub(super) fn witness(
+    hub: &Hub<'_>,
+    effects: &mut Effects,
+    call: &AttemptCall<'_>,
+    task: &TaskHead,
+    (kind, data): (Kind, Json),
+) -> Result<(), DatabaseError> {
+    let fence = call.fence();
+    let seq = hub.record(task, kind, fence.attempt, &call.actor(), data)?;
+    if !tasks::beside(hub.db, task, &fence.token_hash, seq, hub.now)? {
+        return Err(DatabaseError::Refused("the store refused a write that the lifecycle allows".to_owned()));
+    }
+    effects.changed.push(task.id.clone());
+    Ok(())
 }
 
 /// Runs one call of an attempt that changes its task's state: in one transaction, either the change with its event, or

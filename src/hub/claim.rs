@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::attendance::{claims_again_at, note_claim, note_idle};
+use super::files::{LinkedFile, attachments, linked};
 use super::query::{TaskDetail, detail, with_events, without_events};
 use super::{Effects, Hub};
 use crate::domain::lifecycle::{Event, step};
@@ -34,6 +35,8 @@ pub struct Claimed {
     pub claim_token: String,
     /// When the lease ends unless it is renewed, in milliseconds.
     pub lease_expires_at: Option<i64>,
+    /// What the submitter gave to it, and what earlier attempts left.
+    pub files: Vec<LinkedFile>,
 }
 
 /// Why nothing was claimed.
@@ -166,7 +169,7 @@ fn take(
     note_claim(hub, executor)?;
     effects.task_changed(&task.id, next.state, &task.address);
     let detail = if attempt == 1 { without_events(full) } else { with_events(hub, full)? };
-    Ok(claimed(detail, claim_token))
+    claimed(hub, detail, claim_token)
 }
 
 /// The claim that was made under this request id before, as long as it lives.
@@ -180,13 +183,15 @@ fn again(hub: &Hub<'_>, executor: &ExecutorRow, event: &EventRow) -> Result<Clai
         .is_some_and(|claim| claim.token_hash == secret::sha256_hex(&token));
     if alive && same_token {
         let gone = || DatabaseError::Refused("a claimed task is gone".to_owned());
-        return Ok(claimed(detail(hub, &event.task_id)?.ok_or_else(gone)?, token));
+        return claimed(hub, detail(hub, &event.task_id)?.ok_or_else(gone)?, token);
     }
     let state = task.map(|task| task.life.state);
     Err(ClaimRejected::Ended { task_id: event.task_id.clone(), state })
 }
 
-fn claimed(task: TaskDetail, claim_token: String) -> Claimed {
+fn claimed(hub: &Hub<'_>, task: TaskDetail, claim_token: String) -> Result<Claimed, ClaimRejected> {
     let life = &task.full.head.life;
-    Claimed { attempt: life.attempt, claim_token, lease_expires_at: life.lease_expires_at, task }
+    let (attempt, lease_expires_at) = (life.attempt, life.lease_expires_at);
+    let files = attachments(hub, &task.full.head.id)?.into_iter().map(|file| linked(hub, file)).collect();
+    Ok(Claimed { attempt, claim_token, lease_expires_at, files, task })
 }

@@ -7,6 +7,7 @@
 mod action;
 mod answer;
 mod approve;
+mod attach;
 mod attempt;
 mod attendance;
 mod callbacks;
@@ -16,10 +17,13 @@ mod clients;
 mod defer;
 mod executors;
 mod feed;
+mod files;
 mod grants;
 mod heartbeat;
+mod inputs;
 mod keys;
 mod list;
+mod loose;
 mod notices;
 mod outbox;
 mod owed;
@@ -35,6 +39,7 @@ mod submit;
 mod sweep;
 mod throttle;
 mod unknown;
+mod upload;
 mod wakes;
 
 use std::cell::RefCell;
@@ -53,6 +58,7 @@ use crate::store::tasks::TaskHead;
 pub use action::{Act, Acted, ActionRejected, ActionView, Record, act};
 pub use answer::{Answer, AnswerRejected, Answered, answer};
 pub use approve::{Approve, ApproveRejected, Approved, approve};
+pub use attach::{NewFile, attach};
 pub use attempt::{AttemptCall, AttemptRejected};
 pub use attendance::{
     Attendance, Attendant, IntroductionRejected, attendance, claims_again_at, claims_today, introduce,
@@ -68,13 +74,19 @@ pub use executors::{
     executor_names, find_executor, list_executors,
 };
 pub use feed::{FeedEvent, events_after, is_granted, is_work_ready, newest_event};
+pub use files::{
+    FileView, LinkedFile, StorageUse, StoredFile, attachments, file, file_link, linked, read_file, storage_use,
+    stored_file,
+};
 pub use grants::{
     Consent, ConsentRejected, Exchange, Granted, TokenRejected, Tokens, consent, exchange, give_back, granted,
     is_alive, list_grants, purge_sign_in, refresh, replayed_grants, revoke_all_grants, revoke_grant,
 };
 pub use heartbeat::{Beat, Heartbeat, heartbeat};
+pub use inputs::InputFile;
 pub use keys::{KeyView, NewKey, authenticate, executor_at_work, list_keys, revoke_key, rotate_key};
 pub use list::{List, ListRejected, Listed, TaskSummary, list_tasks};
+pub use loose::{UploadLink, open_upload, purge_files};
 pub use notices::{test_notice, watch_silence};
 pub use outbox::{Delivery, Dispatched, Order, discard, dispatch, list_outbox, purge_outbox, record_delivery, revive};
 pub use passphrase::{PassphraseRejected, SignIn, change_passphrase, sign_in};
@@ -88,6 +100,7 @@ pub use status::{HubStatus, held_count, hub_status, ready_counts};
 pub use submit::{Submit, SubmitRejected, Submitted, When, submit};
 pub use sweep::{Swept, purge, sweep};
 pub use throttle::{Throttle, take_try};
+pub use upload::{FileRejected, Upload, UploadTo, Uploaded, abandon_upload, begin_upload, take_piece};
 pub use wakes::{WakeRejected, Woken, wake_executor};
 
 /// Random bytes that nobody can guess.

@@ -58,6 +58,7 @@ pub fn retry_task(hub: &Hub<'_>, submitter: &str, id: &str) -> Result<Submitted,
         on_unknown_action: Some(task.on_unknown_action).filter(|wish| *wish != OnUnknownAction::default()),
         retry_of: Some(head.id),
         checkpoint: task.checkpoint,
+        inputs: vec![],
     };
     submit(hub, &input).map_err(RetryRejected::Submit)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::executors::{ExecutorView, list_executors};
+use super::files::{StorageUse, storage_use};
 use super::grants::replayed_grants;
 use super::{Hub, notices};
 use crate::domain::limits::OUTBOX_READ_MAX;
@@ -29,6 +30,8 @@ pub struct HubStatus {
     pub executors: Vec<ExecutorView>,
     /// Claimable and waiting tasks of each queue that somebody serves; up to 1,000 are counted.
     pub queues: BTreeMap<String, (u32, u32)>,
+    /// What files and database take.
+    pub storage: StorageUse,
     /// When a timer runs out next, in milliseconds.
     pub next_due_at: Option<i64>,
     /// Messages that were given up and are still kept, the latest first.
@@ -56,6 +59,7 @@ pub fn hub_status(hub: &Hub<'_>) -> Result<HubStatus, DatabaseError> {
         time: hub.now,
         executors,
         queues,
+        storage: storage_use(hub)?,
         next_due_at: hub.next_due()?,
         dead: outbox::page(hub.db, outbox::State::Dead, OUTBOX_READ_MAX)?,
         notice_refused: notices::refused(hub)?,

@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::attendance::{Attendance, attendance_of};
+use super::inputs::{self, InputFile};
 use super::notices::{self, About};
 use super::wakes::{self, Consumers};
 use super::{Effects, Hub};
@@ -68,6 +69,8 @@ pub struct Submit {
     pub retry_of: Option<String>,
     /// What that one left.
     pub checkpoint: Option<Json>,
+    /// Files for the executor. A retry has those of the task that it repeats as well.
+    pub inputs: Vec<InputFile>,
 }
 
 /// The task's place in the hub.
@@ -303,6 +306,10 @@ fn hash(input: &Submit) -> String {
         Some(wish) => json!([given, { "on_unknown_action": wish.as_str() }]),
         None => given,
     };
+    let given = match input.inputs.as_slice() {
+        [] => given,
+        inputs => json!([given, { "files": inputs.iter().map(InputFile::mark).collect::<Vec<_>>() }]),
+    };
     secret::sha256_hex(&given.to_string())
 }
 
@@ -351,6 +358,7 @@ fn create(
         on_unknown_action: input.on_unknown_action.unwrap_or_default(),
     };
     tasks::insert(hub.db, &task)?;
+    inputs::give(hub, input, id.as_str())?;
     wakes::post(hub, effects, wakes_owed)?;
     let about = About { id: id.as_str(), title: &input.title, address, wishes: plan.wishes.notify.as_deref() };
     notices::submitted(hub, effects, (about, &life), (&input.submitter, &input.instructions), consumers)?;

@@ -7,17 +7,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value as Json, json};
 
+use super::files::TASK_ROWS_MAX;
 use super::unknown::{self, Unknown};
 use super::{Effects, Hub, owed, wakes};
 use crate::domain::ids::TaskId;
 use crate::domain::ledger::Loss;
 use crate::domain::lifecycle::{Event, Rules, is_time, step};
-use crate::domain::limits::{PURGE_BATCH_MAX, SWEEP_BATCH_MAX};
+use crate::domain::limits::{PURGE_BATCH_MAX, PURGE_FILE_BYTES_MAX, SWEEP_BATCH_MAX};
 use crate::domain::task::{FailureCode, Life, State};
 use crate::store::actions;
+use crate::store::attachments::{self, FileRow};
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, Kind};
-use crate::store::tasks::{self, MoveWrites, TaskHead};
+use crate::store::tasks::{self, MoveWrites, OldTask, TaskHead};
 
 /// A task that could not be handled is looked at again after this.
 const TROUBLE_MS: i64 = 60_000;
@@ -110,19 +112,36 @@ fn describe(task: &TaskHead, next: &Life) -> (Kind, Json, Option<&'static str>) 
     (Kind::Requeued, json!({ "reason": reason, "note": task.note, "failures": next.failures }), None)
 }
 
-/// Deletes tasks that ended longer ago than the retention, in one bounded batch of those older than it, beginning after
-/// `after_id` (empty at first). Returns where the next batch begins, or `None` at the end.
+/// Deletes tasks that ended longer ago than the retention with all that they have, in one bounded batch of those older than
+/// it, beginning after `after_id` (empty at first). Returns where the next batch begins, or `None` at the end.
 pub fn purge(hub: &Hub<'_>, after_id: &str) -> Result<Option<String>, DatabaseError> {
     let cutoff = hub.now - hub.settings.retention_ms;
     let old = tasks::old(hub.db, after_id, &TaskId::time_prefix(cutoff), PURGE_BATCH_MAX)?;
-    let next = if old.len() == PURGE_BATCH_MAX { old.last().map(|task| task.id.clone()) } else { None };
     hub.command(|_| {
-        for task in old.iter().filter(|task| task.completed_at.is_some_and(|at| at < cutoff)) {
-            events::delete_chain(hub.db, task.event_seq)?;
-            actions::delete(hub.db, &task.id)?;
-            tasks::delete(hub.db, &task.id)?;
+        let mut file_bytes = 0;
+        for task in &old {
+            if file_bytes >= PURGE_FILE_BYTES_MAX {
+                return Ok(before(&old, task));
+            }
+            if task.completed_at.is_some_and(|at| at < cutoff) {
+                file_bytes += delete(hub, task)?;
+            }
         }
-        Ok::<(), DatabaseError>(())
-    })?;
-    Ok(next)
+        Ok(if old.len() == PURGE_BATCH_MAX { old.last().map(|task| task.id.clone()) } else { None })
+    })
+}
+
+/// The last task that was looked at when this one was left to the next batch.
+fn before(old: &[OldTask], task: &OldTask) -> Option<String> {
+    old.iter().take_while(|other| other.id != task.id).last().map(|other| other.id.clone())
+}
+
+/// Deletes a task with its events, actions and files, and says how many bytes these had.
+fn delete(hub: &Hub<'_>, task: &OldTask) -> Result<i64, DatabaseError> {
+    let files = attachments::of_task(hub.db, &task.id, TASK_ROWS_MAX)?;
+    files.iter().try_for_each(|row| attachments::delete(hub.db, row))?;
+    events::delete_chain(hub.db, task.event_seq)?;
+    actions::delete(hub.db, &task.id)?;
+    tasks::delete(hub.db, &task.id)?;
+    Ok(files.iter().map(FileRow::size).sum())
 }

@@ -131,6 +131,9 @@ pub trait Database {
     /// Rows used so far.
     fn rows_used(&self) -> RowsUsed;
 
+    /// Bytes that the database occupies.
+    fn size_bytes(&self) -> Result<i64, DatabaseError>;
+
     /// The executors that were found in this database; none when it was opened or has undone a block.
     fn known_executors(&self) -> &Known;
 

@@ -28,6 +28,8 @@ pub enum Kind {
     Approved,
     /// It was given another address.
     Moved,
+    /// The attempt left a file; `data` names it.
+    Attached,
     /// A wake ended; `data` says how.
     Wake,
     /// The attempt recorded an outside action; `data` says which, and what of it.
@@ -43,7 +45,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Submitted,
         Self::Claimed,
         Self::Requeued,
@@ -54,6 +56,7 @@ impl Kind {
         Self::Retrying,
         Self::Approved,
         Self::Moved,
+        Self::Attached,
         Self::Wake,
         Self::Action,
         Self::Completed,
@@ -75,6 +78,7 @@ impl Kind {
             Self::Retrying => "retrying",
             Self::Approved => "approved",
             Self::Moved => "moved",
+            Self::Attached => "attached",
             Self::Wake => "wake",
             Self::Action => "action",
             Self::Completed => "completed",

@@ -8,6 +8,7 @@
 //! bound value of a plain one, and so would prepare the statement anew at every run.
 
 pub mod actions;
+pub mod attachments;
 pub mod clients;
 pub mod database;
 pub mod events;
@@ -34,6 +35,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         clients::STATEMENTS,
         grants::STATEMENTS,
         outbox::STATEMENTS,
+        attachments::STATEMENTS,
         owner::STATEMENTS,
         timers::STATEMENTS,
         migrate::STATEMENTS,

@@ -4,6 +4,7 @@
 mod care;
 mod commands;
 mod docs;
+mod files;
 mod fuzz;
 mod ledger;
 mod lifecycle;

@@ -4,11 +4,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value as Json, json};
+use taskhub::domain::file::Receiving;
+use taskhub::domain::ids::FileId;
 use taskhub::domain::ledger::OnUnknownAction;
+use taskhub::domain::limits::CHUNK_BYTES;
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
     self, Act, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange,
-    Heartbeat, Hub, Order, Outcome, Record, Release, Report, Submit, TasksLeft, When,
+    Heartbeat, Hub, InputFile, NewFile, Order, Outcome, Record, Release, Report, Submit, TasksLeft, Upload, UploadTo,
+    Uploaded, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};
@@ -35,6 +39,14 @@ struct Stage {
     unapproved: String,
     /// A wake that is on its way.
     order: Order,
+    /// A file that `held` has brought the first piece of.
+    begun: Receiving,
+    /// The same of `held`, once more, with nothing of it so far.
+    fresh: Receiving,
+    /// An upload link that nobody has used.
+    link: FileId,
+    /// A file that was uploaded, and that no task has.
+    loose: String,
 }
 
 fn stage() -> Stage {
@@ -74,7 +86,57 @@ fn stage() -> Stage {
     let unapproved = world.submit(&Submit { not_before: Some(When::In(3_600)), ..task_for("asked") });
     world.pass(1);
     let [order] = world.submit_with_effects(&task_in("q")).1.outbox.try_into().expect("one wake");
-    Stage { world, key, held, asking, silent, acting, mute, canceled, waiting, unapproved, order }
+    let begin = || match world.run(|hub| hub::begin_upload(hub, &upload(&call(&held, "attachment", &Json::Null)))).0 {
+        Ok(Uploaded::More(receiving)) => receiving,
+        other => panic!("{other:?}"),
+    };
+    let (begun, fresh) = (begin(), begin());
+    world
+        .run(|hub| {
+            hub::take_piece(hub, &upload(&call(&held, "attachment", &Json::Null)), &begun, vec![1; CHUNK_BYTES], false)
+        })
+        .0
+        .unwrap();
+    let begun = begun.with(&vec![1; CHUNK_BYTES]);
+    let open =
+        || FileId::parse(&world.run(|hub| hub::open_upload(hub, "owner", "a", None)).0.unwrap().file_id).unwrap();
+    let (link, loose) = (open(), open());
+    bring(&world.hub(), &loose).unwrap();
+    let loose = loose.as_str().to_owned();
+    Stage {
+        world,
+        key,
+        held,
+        asking,
+        silent,
+        acting,
+        mute,
+        canceled,
+        waiting,
+        unapproved,
+        order,
+        begun,
+        fresh,
+        link,
+        loose,
+    }
+}
+
+fn upload<'u>(call: &AttemptCall<'u>) -> Upload<'u> {
+    Upload { to: UploadTo::Attempt { call: *call, name: "a.bin" }, content_type: None, sha256: None, size: None }
+}
+
+/// Brings a small file by a link.
+fn bring(hub: &Hub<'_>, link: &FileId) -> Result<(), String> {
+    let upload = Upload { to: UploadTo::Link(link), content_type: None, sha256: None, size: None };
+    match hub::begin_upload(hub, &upload) {
+        Ok(Uploaded::More(begun)) => done(hub::take_piece(hub, &upload, &begun, b"x".to_vec(), true)),
+        other => done(other),
+    }
+}
+
+fn file(name: &str) -> NewFile {
+    NewFile { name: name.to_owned(), content_type: None, bytes: b"x".to_vec() }
 }
 
 /// A command under its name; `Err` tells that the database failed.
@@ -224,6 +286,51 @@ const COMMANDS: &[Command] = &[
     Command { name: "approve", run: |stage, hub| done(hub::approve(hub, &approve(stage, true))) },
     Command { name: "deny", run: |stage, hub| done(hub::approve(hub, &approve(stage, false))) },
     Command { name: "rotate a key", run: |_, hub| done(hub::rotate_key(hub, "bot", true)) },
+    Command {
+        name: "attach a file",
+        run: |stage, hub| done(hub::attach(hub, &call(&stage.held, "attachment", &json!({})), &file("b"))),
+    },
+    Command {
+        name: "the first piece of a file",
+        run: |stage, hub| {
+            let brought = json!({});
+            let call = call(&stage.held, "attachment", &brought);
+            done(hub::take_piece(hub, &upload(&call), &stage.fresh, vec![2; CHUNK_BYTES], false))
+        },
+    },
+    Command {
+        name: "the next piece of a file",
+        run: |stage, hub| {
+            let brought = json!({});
+            let call = call(&stage.held, "attachment", &brought);
+            done(hub::take_piece(hub, &upload(&call), &stage.begun, vec![2; CHUNK_BYTES], false))
+        },
+    },
+    Command {
+        name: "the last piece of a file",
+        run: |stage, hub| {
+            let brought = json!({});
+            let call = call(&stage.held, "attachment", &brought);
+            done(hub::take_piece(hub, &upload(&call), &stage.begun, b"end".to_vec(), true))
+        },
+    },
+    Command {
+        name: "abandon an upload",
+        run: |stage, hub| {
+            let brought = json!({});
+            let call = call(&stage.held, "attachment", &brought);
+            done(hub::abandon_upload(hub, &upload(&call), &stage.begun))
+        },
+    },
+    Command { name: "open an upload", run: |_, hub| done(hub::open_upload(hub, "owner", "b", None)) },
+    Command { name: "a file by a link", run: |stage, hub| bring(hub, &stage.link) },
+    Command {
+        name: "submit with files",
+        run: |stage, hub| {
+            let uploaded = InputFile::Uploaded { file_id: stage.loose.clone() };
+            done(hub::submit(hub, &Submit { inputs: vec![InputFile::Inline(file("b")), uploaded], ..task_for("bot") }))
+        },
+    },
     Command { name: "delete an executor", run: |_, hub| done(hub::delete_executor(hub, "idle", &TasksLeft::Keep)) },
 ];
 

@@ -90,7 +90,8 @@ fn a_claim_says_all_that_an_attempt_needs() {
         "attempt": 1, "claim_token": token, "lease_expires_at": world.now() + 300_000, "lease_seconds": 300,
         "heartbeat_every_seconds": 100,
         "context": {
-            "checkpoint": null, "messages": [], "notes": [], "actions": [], "input_files": [], "depends_on": [],
+            "checkpoint": null, "messages": [], "notes": [], "actions": [], "input_files": [],
+            "files": [], "depends_on": [],
         },
     });
     assert_eq!(answer, expected);

@@ -16,6 +16,40 @@ CREATE TABLE actions (
   CHECK (outcome IS NULL OR ended_at IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE attachment_chunks (
+  content_id TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  bytes BLOB NOT NULL,
+  PRIMARY KEY (content_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attachment_totals (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  files INTEGER NOT NULL CHECK (files >= 0),
+  bytes INTEGER NOT NULL CHECK (bytes >= 0)
+) STRICT;
+
+CREATE TABLE attachments (
+  id TEXT PRIMARY KEY,
+  task_id TEXT,
+  kind TEXT NOT NULL CHECK (kind IN ('input', 'output')),
+  attempt INTEGER,
+  state TEXT NOT NULL CHECK (state IN ('receiving', 'stored')),
+  name TEXT NOT NULL,
+  content_type TEXT NOT NULL,
+  size INTEGER CHECK (size >= 0),
+  sha256 TEXT,
+  content_id TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  CHECK ((kind = 'output') = (attempt IS NOT NULL)),
+  CHECK (kind = 'input' OR task_id IS NOT NULL),
+  CHECK ((state = 'stored') = (size IS NOT NULL)),
+  CHECK ((state = 'stored') = (sha256 IS NOT NULL)),
+  CHECK ((expires_at IS NULL) = (state = 'stored' AND task_id IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE auth_tries (
   kind TEXT NOT NULL,
   address TEXT NOT NULL,
@@ -202,6 +236,12 @@ CREATE TABLE tasks (
   CHECK (lane IS NOT 'held' OR (claimed_by IS NOT NULL AND claim_token_hash IS NOT NULL AND heard_at IS NOT NULL)),
   CHECK (lane IS NOT NULL OR due_at IS NULL)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX attachments_expiry ON attachments (kind, expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE INDEX attachments_shared ON attachments (content_id) WHERE content_id <> id;
+
+CREATE INDEX attachments_task ON attachments (task_id) WHERE task_id IS NOT NULL;
 
 CREATE INDEX executor_keys_executor ON executor_keys (executor, rank);
 

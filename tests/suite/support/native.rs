@@ -234,6 +234,14 @@ impl Database for NativeDatabase {
         RowsUsed::default()
     }
 
+    fn size_bytes(&self) -> Result<i64, DatabaseError> {
+        let pragma = |name: &str| match self.rows(&format!("PRAGMA {name}"))[0][0] {
+            Value::Integer(number) => number,
+            ref other => panic!("{other:?} is no number"),
+        };
+        Ok(pragma("page_count") * pragma("page_size"))
+    }
+
     fn known_executors(&self) -> &Known {
         &self.known_executors
     }

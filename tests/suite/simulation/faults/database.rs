@@ -159,6 +159,10 @@ impl Database for FaultyDatabase<'_> {
         self.0.rows_used()
     }
 
+    fn size_bytes(&self) -> Result<i64, DatabaseError> {
+        self.0.size_bytes()
+    }
+
     fn known_executors(&self) -> &Known {
         self.0.known_executors()
     }
