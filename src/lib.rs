@@ -8,6 +8,7 @@
 //! - [`hub`]: the commands, one transaction each;
 //! - [`outbound`]: requests that the hub sends, built but not sent;
 //! - [`executor`], [`owner`], [`mcp`]: the three ways in;
+//! - [`files`]: files by signed links;
 //! - [`oauth`]: how clients come by the tokens for two of them;
 //! - [`http`]: requests, responses, routes, credentials, problems;
 //! - `edge` (feature `edge`): the only place that names `worker`.
@@ -15,6 +16,7 @@
 pub mod domain;
 pub mod executor;
 pub mod faults;
+pub mod files;
 pub mod hooks;
 pub mod http;
 pub mod hub;

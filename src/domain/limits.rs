@@ -20,6 +20,11 @@ pub const LOOSE_FILE_MS: i64 = 86_400_000;
 pub const UPLOAD_MS: i64 = 3_600_000;
 /// How long the body of an upload may stand still, in milliseconds.
 pub const UPLOAD_STALL_MS: u32 = 60_000;
+/// What the hub reads of a body that it has refused, so that its sender, who may look at nothing before all is sent, gets to
+/// see why, in bytes.
+pub const UNREAD_BYTES_MAX: u32 = 104_857_600;
+/// How long that may take, in milliseconds.
+pub const UNREAD_MS: u32 = 300_000;
 /// Longest name of a file, in bytes.
 pub const FILE_NAME_BYTES_MAX: usize = 200;
 /// Longest content type of a file, in bytes.

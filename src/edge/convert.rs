@@ -34,16 +34,26 @@ fn split_url(url: &str) -> (&str, &str, &str) {
     (origin, if path.is_empty() { "/" } else { path }, query)
 }
 
-/// The hub's answer for the runtime. One that the runtime does not take is a fault of the hub.
+/// The hub's answer for the runtime.
 pub fn response(response: &Response) -> JsValue {
-    let made = respond(response).or_else(|error| {
+    taken(respond(response))
+}
+
+/// A response that was made. One that the runtime does not take is a fault of the hub.
+pub fn taken(made: Result<web_sys::Response, JsValue>) -> JsValue {
+    let made = made.or_else(|error| {
         console_error!("the runtime refuses a response: {error:?}");
         respond(&problems::internal())
     });
     made.map_or(JsValue::UNDEFINED, JsValue::from)
 }
 
+/// Name and value of every header, one a line.
+pub fn lines(response: &Response) -> String {
+    let lines: Vec<String> = response.headers.iter().map(|(name, value)| format!("{name}\n{value}")).collect();
+    lines.join("\n")
+}
+
 fn respond(response: &Response) -> Result<web_sys::Response, JsValue> {
-    let headers: Vec<String> = response.headers.iter().map(|(name, value)| format!("{name}\n{value}")).collect();
-    glue::respond(response.status, &headers.join("\n"), &response.body)
+    glue::respond(response.status, &lines(response), &response.body)
 }

@@ -11,9 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use wasm_bindgen::prelude::*;
 use worker::js_sys::JsString;
-use worker::{SqlStorage, State, Storage, console_error};
+use worker::{SqlStorage, State, Storage, console_error, web_sys};
 
 use super::glue::{self, Bound, Found};
+use crate::domain::limits::CHUNK_BYTES;
+use crate::http::message::Slice;
+use crate::store::attachments;
 use crate::store::database::{Database, DatabaseError, Row, RowsUsed, Value, check_storable};
 use crate::store::executors::Known;
 use crate::store::timers::Timers;
@@ -55,6 +58,14 @@ impl ObjectDatabase {
         }
     }
 
+    /// The response with this head whose body is a part of a file.
+    pub fn send_out(&self, status: u16, headers: &str, slice: &Slice) -> Result<web_sys::Response, JsValue> {
+        let statement = self.statement(attachments::CHUNK);
+        let (from, bytes) = (slice.from as f64, slice.bytes as f64);
+        let sql = self.sql.as_ref();
+        glue::send_out(status, headers, sql, &statement, &slice.content_id, from, bytes, CHUNK_BYTES as u32)
+    }
+
     /// Counts rows that the object wrote beside SQL: each move of the alarm is billed as one.
     pub fn count_written(&self, rows: u64) {
         let used = self.used.get();
@@ -76,10 +87,15 @@ impl ObjectDatabase {
 impl Database for ObjectDatabase {
     fn execute(&self, sql: &'static str, parameters: &[Value]) -> Result<Vec<Row>, DatabaseError> {
         parameters.iter().try_for_each(check_storable)?;
-        let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
+        let (bound, bytes) = Bound::all(parameters);
         let unreadable = |error: serde_json::Error| logged(DatabaseError::Refused(error.to_string()));
         let bound = serde_json::to_string(&bound).map_err(unreadable)?;
-        let answer = glue::execute(self.sql.as_ref(), &self.statement(sql), &bound);
+        let statement = self.statement(sql);
+        let answer = if bytes.is_empty() && !parameters.iter().any(|value| matches!(value, Value::Blob(_))) {
+            glue::execute(self.sql.as_ref(), &statement, &bound)
+        } else {
+            glue::execute_with_bytes(self.sql.as_ref(), &statement, &bound, &bytes)
+        };
         let answer = answer.map_err(|error| logged(refused(error.into())))?;
         let (read, written, rows): (u64, u64, Vec<Vec<Found>>) = serde_json::from_str(&answer).map_err(unreadable)?;
         self.count(read, written);

@@ -13,7 +13,9 @@ use worker::{Env, ScheduleContext, ScheduledEvent, console_error, event, web_sys
 
 use super::glue::Trouble;
 use super::{Panicked, clock, config, convert, glue, guarded, guarded_now, problems, within};
-use crate::domain::limits::{CLAIM_WAIT_SECONDS_MAX, REQUEST_BODY_BYTES_MAX, TASK_WAIT_SECONDS_MAX};
+use crate::domain::limits::{
+    CLAIM_WAIT_SECONDS_MAX, REQUEST_BODY_BYTES_MAX, TASK_WAIT_SECONDS_MAX, UNREAD_BYTES_MAX, UNREAD_MS, UPLOAD_MS,
+};
 use crate::domain::settings::Settings;
 use crate::http::message::{Request, Response};
 use crate::http::route::{ExecutorCall, Route};
@@ -45,6 +47,13 @@ fn own(response: &Response) -> Promise {
     Promise::resolve(&convert::response(response))
 }
 
+/// An answer of the front to an upload of which nothing is read.
+fn refuse_unread(web_request: &web_sys::Request, response: &Response) -> Promise {
+    let Response { status, body, .. } = response;
+    let made = glue::refuse_unread(web_request, *status, &convert::lines(response), body, UNREAD_BYTES_MAX, UNREAD_MS);
+    Promise::resolve(&convert::taken(made))
+}
+
 #[event(scheduled)]
 async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) {
     let sweep = async {
@@ -66,8 +75,13 @@ fn front_door(web_request: &web_sys::Request, env: &Env) -> Promise {
         Err(errors) => Some(problems::misconfigured(&errors)),
         Ok(settings) => refuse(&request, &settings),
     };
+    let is_upload = Route::of(&request.method, &request.path).is_ok_and(|route| route.is_upload());
     if let Some(refusal) = refusal {
-        return own(&cors::decorate(&request, refusal));
+        let refusal = cors::decorate(&request, refusal);
+        return if is_upload { refuse_unread(web_request, &refusal) } else { own(&refusal) };
+    }
+    if is_upload {
+        return TROUBLE.with(|trouble| glue::pass(env, web_request, UPLOAD_MS as f64, trouble));
     }
     // One without a length, or with one that does not count, is read in parts.
     let length = request.header("content-length").and_then(|text| text.parse::<usize>().ok());
@@ -111,6 +125,10 @@ fn in_trouble(
         let refusal = match (kind.as_str(), body) {
             ("too large", _) => problems::too_large(),
             ("late", _) => late(&request),
+            ("failed", None) => {
+                console_error!("the object failed in an upload: {words}");
+                problems::object_failed(&words)
+            }
             ("failed", Some(body)) => {
                 console_error!("the object failed: {words}");
                 request.body = Uint8Array::new(&body).to_vec();

@@ -2,7 +2,7 @@
 //!
 //! Owns: the Worker's two events (`entry`), the Durable Object (`object`) with its alarm (`alarm`), who is told of changes
 //! (`broadcast`: `waiting` calls, executors `listening`, those `watching`, and their `sockets`), the database over its SQLite
-//! (`database`), sending (`dispatch` and `outbound`), and the way in and out of the
+//! (`database`), sending (`dispatch` and `outbound`), bodies that are too large for memory (`streaming`), and the way in and out of the
 //! runtime's values (`convert`, `config`, and `glue` with its JavaScript).
 //!
 //! Invariants: a panic anywhere is caught and answered (`guarded`), never left to the runtime; every call of the object and
@@ -22,6 +22,7 @@ mod object;
 mod outbound;
 mod problems;
 mod sockets;
+mod streaming;
 #[cfg(feature = "test-hooks")]
 mod test_routes;
 mod waiting;

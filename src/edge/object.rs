@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-use js_sys::Promise;
 use js_sys::futures::{JsFuture, future_to_promise};
+use js_sys::{Promise, Uint8Array};
 use wasm_bindgen::prelude::*;
 use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocket, console_error, web_sys};
@@ -20,6 +20,7 @@ use super::database::ObjectDatabase;
 use super::dispatch::{self, Dispatcher};
 use super::glue::Answer;
 use super::outbound;
+use super::streaming;
 use super::{Panicked, RuntimeEntropy, clock, config, convert, entry, glue, guarded, guarded_now, problems};
 use crate::domain::settings::{SettingError, Settings};
 use crate::http::message::{Fetched, Outcome, Request, Response};
@@ -63,10 +64,10 @@ impl TaskHub {
         let settings = config::settings(&env);
         let object = settings.map(|settings| Rc::new(Object::new(State::from(state), settings)));
         let answerer = AssertUnwindSafe(object.clone());
-        let answer = move |web_request: web_sys::Request, head: String, body: Option<Vec<u8>>| {
+        let answer = move |web_request: web_sys::Request, head: String, body: Option<Vec<u8>>, is_unread: bool| {
             let answerer: &AssertUnwindSafe<_> = &answerer;
             match &**answerer {
-                Ok(object) => guarded_now(|| object.answer(web_request, &head, body))
+                Ok(object) => guarded_now(|| object.answer(web_request, &head, body, is_unread))
                     .unwrap_or_else(|Panicked| convert::response(&problems::internal())),
                 Err(errors) => convert::response(&problems::misconfigured(errors)),
             }
@@ -181,10 +182,45 @@ impl Object {
     }
 
     /// Answers a request: at once if its handler replies in its first turn, otherwise by a promise.
-    fn answer(self: &Rc<Self>, web_request: web_sys::Request, head: &str, body: Option<Vec<u8>>) -> JsValue {
+    fn answer(
+        self: &Rc<Self>,
+        web_request: web_sys::Request,
+        head: &str,
+        body: Option<Vec<u8>>,
+        is_unread: bool,
+    ) -> JsValue {
         let mut request = convert::parse_head(head);
-        let Some(body) = body else { return convert::response(&problems::broken_body()) };
-        request.body = body;
+        match body {
+            Some(body) => request.body = body,
+            None if is_unread => return later(Rc::clone(self).answer_unread(web_request, request)),
+            None => return convert::response(&problems::broken_body()),
+        }
+        self.answer_read(web_request, request)
+    }
+
+    /// Answers a request whose body is unread: an upload is read piece by piece, anything else as usual.
+    async fn answer_unread(self: Rc<Self>, web_request: web_sys::Request, mut request: Request) -> JsValue {
+        if Route::of(&request.method, &request.path).is_ok_and(|route| route.is_upload()) {
+            if let Err(reason) = self.open().await {
+                return convert::response(&problems::cannot_open(&reason));
+            }
+            #[cfg(feature = "test-hooks")]
+            {
+                super::test_routes::follow_script(&request);
+                super::test_routes::count();
+            }
+            return streaming::take_in(&self, &web_request, request).await;
+        }
+        let read = async { JsFuture::from(web_request.array_buffer()?).await };
+        match read.await {
+            Ok(body) => request.body = Uint8Array::new(&body).to_vec(),
+            Err(_) => return convert::response(&problems::broken_body()),
+        }
+        let answer = self.answer_read(web_request, request);
+        JsFuture::from(Promise::resolve(&answer)).await.unwrap_or(answer)
+    }
+
+    fn answer_read(self: &Rc<Self>, web_request: web_sys::Request, request: Request) -> JsValue {
         #[cfg(feature = "test-hooks")]
         super::test_routes::follow_script(&request);
         if !self.is_open() || !is_ordinary(&request) {
@@ -218,12 +254,16 @@ impl Object {
         match self.turn(&request, &mut spent) {
             Outcome::Reply(response) => convert::response(&with_rows(response, spent)),
             Outcome::Upgrade(socket) => self.broadcast.open(self, &socket),
+            Outcome::Download(head, slice) => {
+                let head = with_rows(head, spent);
+                convert::taken(self.database.send_out(head.status, &convert::lines(&head), &slice))
+            }
             outcome => later(Rc::clone(self).go_on(web_request, request, outcome, spent)),
         }
     }
 
     /// One turn of the handler.
-    fn turn(self: &Rc<Self>, request: &Request, spent: &mut RowsUsed) -> Outcome {
+    pub(super) fn turn(self: &Rc<Self>, request: &Request, spent: &mut RowsUsed) -> Outcome {
         let before = self.database.rows_used();
         let outcome = self.run_at(&self.origin_for(request), clock(), |hub| {
             #[cfg(feature = "test-hooks")]
@@ -238,6 +278,7 @@ impl Object {
             Outcome::Reply(response) => self.learn_origin(request, response.status),
             Outcome::Upgrade(_) => self.learn_origin(request, SWITCHING),
             Outcome::Wait(_) | Outcome::Fetch(_) | Outcome::Send(_) => {}
+            Outcome::Receive(_) | Outcome::Download(..) => {}
         }
         outcome
     }
@@ -271,10 +312,11 @@ impl Object {
                         Some(fetched.unwrap_or_else(|Panicked| Fetched::Failed("reading it failed".to_owned())));
                 }
                 Outcome::Send(wanted) => request.sent = Some(outbound::send_and_tell(&wanted).await),
+                Outcome::Receive(_) | Outcome::Download(..) => break,
             }
             outcome = self.turn(&request, &mut spent);
         }
-        console_error!("{} {} was resumed too often", request.method, request.path);
+        console_error!("{} {} was not answered, or resumed too often", request.method, request.path);
         convert::response(&problems::internal())
     }
 
@@ -363,7 +405,7 @@ fn later(answer: impl Future<Output = JsValue> + 'static) -> JsValue {
 }
 
 /// With the test hooks, every answer says how many rows it took; otherwise nothing is added.
-fn with_rows(response: Response, spent: RowsUsed) -> Response {
+pub(super) fn with_rows(response: Response, spent: RowsUsed) -> Response {
     if cfg!(feature = "test-hooks") {
         let RowsUsed { read, written } = spent;
         return response.with("x-rows-read", read.to_string()).with("x-rows-written", written.to_string());

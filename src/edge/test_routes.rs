@@ -166,10 +166,11 @@ fn tick(object: &Rc<Object>, now: i64) -> Json {
     while let Ok(Ok(Some(next))) = object.run(now, |hub| hub::purge(hub, &after)) {
         after = next;
     }
+    let forgotten = object.run(now, hub::purge_files);
     let watched = object.run(now, hub::watch_silence);
     let dispatched = object.run(now, |hub| hub::dispatch(hub, object.dispatcher.room()));
-    if !matches!((watched, dispatched), (Ok(Ok(())), Ok(Ok(_)))) {
-        return json!({ "handled": handled, "error": "the outbox" });
+    if !matches!((forgotten, watched, dispatched), (Ok(Ok(())), Ok(Ok(())), Ok(Ok(_)))) {
+        return json!({ "handled": handled, "error": "files or the outbox" });
     }
     let due = object.run(now, |hub| hub.next_due());
     json!({ "handled": handled, "next_due": due.ok().and_then(Result::ok).flatten() })

@@ -4,9 +4,9 @@ use crate::domain::ledger::Standing;
 use crate::domain::limits::ACTIONS_MAX;
 use crate::domain::moment::rfc3339;
 use crate::domain::task::State;
-use crate::http::problem::{Problem, bad_request, storage_failed};
+use crate::http::problem::{Problem, bad_request, file_too_large, storage_failed};
 use crate::hub::{
-    Acted, ActionRejected, AttemptRejected, ClaimRejected, IntroductionRejected, Record, claims_again_at,
+    Acted, ActionRejected, AttemptRejected, ClaimRejected, FileRejected, IntroductionRejected, Record, claims_again_at,
 };
 use crate::store::executors::ExecutorRow;
 
@@ -109,6 +109,64 @@ pub fn after_action(record: &Record, acted: &Acted) -> String {
         (Record::Begin, Standing::Failed)
         | (Record::Done(_), Standing::Begun | Standing::Unknown | Standing::Failed)
         | (Record::Failed(_), Standing::Begun | Standing::Unknown) => "Go on with the task.".to_owned(),
+    }
+}
+
+/// The problem that answers a file that is not taken, or that is not there.
+pub fn file(rejected: &FileRejected) -> Problem {
+    match rejected {
+        FileRejected::Attempt(rejected) => attempt(rejected),
+        FileRejected::NoName => bad_request(
+            "name: nothing is left of it that can be a file's name. Give the file a name of letters and digits, such as report.pdf, \
+             and send it again.",
+        ),
+        FileRejected::TooLarge { bytes_max } => file_too_large(*bytes_max),
+        FileRejected::TaskFull { bytes_max, bytes } => {
+            let detail = format!(
+                "The files of a task may have {bytes_max} bytes together, and those of this one have {bytes} without yours, of which \
+                 nothing is kept. Send a smaller file, or put it elsewhere and name its address in the result."
+            );
+            Problem::new(413, "task_files_too_large", "Files too large", detail)
+        }
+        FileRejected::TooMany { files_max } => {
+            let detail = format!(
+                "The task has {files_max} files, which is the most that a task may have, so this one was not taken. Put several into \
+                 one archive, or name the addresses of others in the result."
+            );
+            Problem::new(409, "too_many_files", "Too many files", detail)
+        }
+        FileRejected::TooManyLoose { files_max } => {
+            let detail = format!(
+                "{files_max} files were uploaded, or are awaited, that no task has. Submit tasks with them; those that are not used \
+                 are deleted after a day."
+            );
+            Problem::new(409, "too_many_uploads", "Too many uploads", detail)
+        }
+        FileRejected::WrongHash { found } => {
+            let detail = format!(
+                "What came has the SHA-256 {found}, not the one of X-Sha256, and is not kept: it was changed on the way, or \
+                 the header belongs to another file. Compute it anew and send the file again."
+            );
+            Problem::new(422, "sha256_mismatch", "SHA-256 mismatch", detail)
+        }
+        FileRejected::Displaced => {
+            let detail = "Another upload of the same file began later and took this one's place, or this one took more than an \
+                          hour; nothing of it is kept. If the other is not yours too, send the file again.";
+            Problem::new(409, "upload_displaced", "Upload displaced", detail)
+        }
+        FileRejected::NotFound => {
+            let detail = "There is no such file, or not any more: files go with their task after its retention, and one that no task \
+                          took after a day. Ask for the task's files again, or upload the file by a new link.";
+            Problem::new(404, "file_not_found", "File not found", detail)
+        }
+        FileRejected::Taken { sha256 } => {
+            let detail = format!(
+                "This link was used for a file with another content (SHA-256 {sha256}), which stays as it is. Get another link with \
+                 create_upload_link for this one."
+            );
+            Problem::new(409, "link_used", "Link used", detail)
+        }
+        FileRejected::Database(error) => storage_failed(error.failure()),
     }
 }
 

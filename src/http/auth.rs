@@ -10,6 +10,7 @@ use super::page::{self, Forms};
 use super::problem::{Problem, unauthorized};
 use super::route::{Access, Route};
 use crate::domain::action::{self, LinkRefused};
+use crate::domain::file::{self, LinkPurpose};
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::secret;
 use crate::domain::settings::Settings;
@@ -55,6 +56,7 @@ pub fn refuse(request: &Request, route: &Route, settings: &Settings, now: i64) -
     match route.access() {
         Access::Anyone => None,
         Access::Link => refuse_link(request, route, settings, now),
+        Access::FileLink => refuse_file_link(request, route, settings, now),
         Access::Executor => refuse_executor(request, settings),
         Access::Client | Access::Owner => {
             let Some(token) = bearer(request) else { return Some(challenge(request, settings, NO_TOKEN, false)) };
@@ -98,6 +100,44 @@ fn refuse_link(request: &Request, route: &Route, settings: &Settings, now: i64) 
         p { (remedy) }
     };
     Some(page::response(status, &page::frame("Not done – taskhub", &body), Forms::None))
+}
+
+/// Of links to files, junk and what has expired. An upload that began in time may end after it.
+fn refuse_file_link(request: &Request, route: &Route, settings: &Settings, now: i64) -> Option<Response> {
+    let (purpose, id) = match route {
+        Route::Download(id) => (LinkPurpose::Download, id),
+        Route::Upload(id) => (LinkPurpose::Upload, id),
+        _ => return None,
+    };
+    let now = request.received.as_ref().map_or(now, |received| received.so_far.began_at);
+    match file::read_link(&settings.hub_secret, purpose, id, &request.query, now) {
+        Ok(_) => None,
+        Err(file::LinkRefused::Foreign) => {
+            let detail = match purpose {
+                LinkPurpose::Download => {
+                    "This is no link to a file that this hub made, or it was not copied whole: it needs exp and sig as they were. \
+                     Use the whole link; if it does not work, ask for a fresh one: get_attachment gives one to whoever submitted \
+                     the task, and the claim, sent again under its request_id, to the executor."
+                }
+                LinkPurpose::Upload => {
+                    "This is no upload link that this hub made, or it was not copied whole: it needs exp and sig as they were, and \
+                     PUT. Use the whole link; if it does not work, ask for a fresh one with create_upload_link. An executor's \
+                     files go to PUT /executor/attachment."
+                }
+            };
+            Some(Problem::new(403, "link_invalid", "Link invalid", detail).response())
+        }
+        Err(file::LinkRefused::Expired) => {
+            let detail = match purpose {
+                LinkPurpose::Download => {
+                    "This link has expired. Ask for a fresh one: get_attachment gives one to whoever submitted the task, and the \
+                     claim, sent again under its request_id, to the executor."
+                }
+                LinkPurpose::Upload => "This upload link has expired. Ask for a fresh one with create_upload_link.",
+            };
+            Some(Problem::new(410, "link_expired", "Link expired", detail).response())
+        }
+    }
 }
 
 /// Whether a form may come from where the request says it does: from nowhere in particular, the hub itself, or the server

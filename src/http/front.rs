@@ -7,6 +7,7 @@ use super::message::{Request, Response};
 use super::problem;
 use super::route::{ExecutorCall, NoRoute, Route};
 use super::socket;
+use super::upload;
 use crate::domain::settings::Settings;
 
 /// The answer to a request that need not, or must not, reach the object: a preflight, an unknown path, a wrong method, a
@@ -24,6 +25,7 @@ pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Respon
             let is_socket = matches!(route, Route::Listen | Route::Events);
             foreign
                 .or_else(|| super::auth::refuse(request, &route, settings, now))
+                .or_else(|| upload::refuse(request, &route, settings))
                 .or_else(|| is_socket.then(|| socket::refuse(request)).flatten())
         }
     };
@@ -50,6 +52,7 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::CallbackSecret
             | Route::Act(_)
             | Route::Revoke
+            | Route::Download(_)
             | Route::Listen
             | Route::Events,
         ) => true,
@@ -64,6 +67,8 @@ pub fn is_repeatable(request: &Request) -> bool {
         Ok(Route::Mcp) => is_repeatable_rpc(&body()),
         // A code is good once: whether a lost exchange happened is for the client to find out.
         Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::RotateKey(_)) => false,
+        // The body is gone.
+        Ok(Route::Attach | Route::Upload(_)) => false,
         Ok(Route::ChangeExecutor(_) | Route::DeleteExecutor(_) | Route::RevokeKey(..)) => false,
         // A second time, the message is on its way or gone, and the answer would be another one.
         Ok(Route::RetryMessage(_) | Route::DiscardMessage(_)) => false,

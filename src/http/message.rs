@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use super::socket::Socket;
+use crate::domain::file::{Piece, Receiving};
 use crate::domain::ids::TaskId;
 use crate::outbound::OutboundRequest;
 
-/// A request whose body has been read.
+/// A request whose body has been read, unless it is an upload: that comes in pieces (`Outcome::Receive`).
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Upper-case method.
@@ -27,6 +28,8 @@ pub struct Request {
     pub fetched: Option<Fetched>,
     /// Set when a handler that wanted something sent is called again: what became of that.
     pub sent: Option<Sent>,
+    /// Set when a handler that takes an upload is called again: the next piece of its body.
+    pub received: Option<Received>,
 }
 
 impl Request {
@@ -129,6 +132,26 @@ pub enum Fetched {
     Failed(String),
 }
 
+/// A piece of an upload, and what had come before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// What the handler returned as `Outcome::Receive`.
+    pub so_far: Receiving,
+    /// What came since.
+    pub piece: Piece,
+}
+
+/// A part of a file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Under which id its pieces are stored (`store::attachments::CHUNK`).
+    pub content_id: String,
+    /// The first byte.
+    pub from: u64,
+    /// How many bytes, at least one.
+    pub bytes: u64,
+}
+
 /// What became of a request that a handler wanted sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -162,4 +185,8 @@ pub enum Outcome {
     Upgrade(Socket),
     /// Nothing before this has been sent.
     Send(OutboundRequest),
+    /// Nothing before the next piece of the body is there.
+    Receive(Receiving),
+    /// The response, whose body is this part of a file, and whose `content-length` says how long that is.
+    Download(Response, Slice),
 }

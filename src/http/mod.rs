@@ -13,3 +13,4 @@ pub mod problem;
 pub mod route;
 pub mod router;
 pub mod socket;
+pub mod upload;

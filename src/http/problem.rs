@@ -64,11 +64,19 @@ pub fn bad_request(detail: impl Into<String>) -> Problem {
 /// There is no such route.
 pub fn not_found() -> Problem {
     let detail = "There is nothing at this path. The executor API is POST /executor/claim, heartbeat, result, defer, release \
-                  and ping, and the WebSocket /executor/listen. The owner API is /api/executors, /api/executors/{name}, \
+                  and ping, PUT /executor/attachment, and the WebSocket /executor/listen. The owner API is /api/executors, /api/executors/{name}, \
                   /api/executors/{name}/keys, /api/executors/{name}/keys/{id}, /api/tasks/{id}, /api/tasks/{id}/approve and \
                   /deny, /api/clients, /api/grants, /api/passphrase, /api/notify/test, and the WebSocket /api/events. \
                   Tasks are submitted and listed by the tools of MCP, which is at /mcp.";
     Problem::new(404, "not_found", "Not found", detail)
+}
+
+/// A file that is longer than one may be.
+pub fn file_too_large(bytes_max: i64) -> Problem {
+    let detail = format!(
+        "The file has more than {bytes_max} bytes, which is the most that a file may have here, and nothing of it is kept. Send a          smaller one: compress it, split it, or put it elsewhere and send its address instead."
+    );
+    Problem::new(413, "file_too_large", "File too large", detail)
 }
 
 /// The path exists, but not with this method.

@@ -23,6 +23,12 @@ pub enum Route {
     Mcp,
     /// `POST /executor/…`
     Executor(ExecutorCall),
+    /// `PUT /executor/attachment`, an upload
+    Attach,
+    /// `GET /files/{id}/{name}`
+    Download(String),
+    /// `PUT /files/{id}`, an upload
+    Upload(String),
     /// `GET /executor/listen`, a WebSocket
     Listen,
     /// `GET /api/events`, a WebSocket
@@ -95,8 +101,10 @@ pub enum ExecutorCall {
 pub enum Access {
     /// Whoever asks.
     Anyone,
-    /// Whoever has a signed link.
+    /// Whoever has a signed link of a notice.
     Link,
+    /// Whoever has a signed link to the file.
+    FileLink,
     /// An executor with its key.
     Executor,
     /// The owner, or a client with any scope; what is called says which it needs.
@@ -138,6 +146,11 @@ impl Route {
             (["act", _], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
             (["mcp"], "POST") => Ok(Self::Mcp),
             (["mcp"], _) => Err(NoRoute::MethodNotAllowed("POST")),
+            (["executor", "attachment"], method) => only("PUT", method, Self::Attach),
+            (["files", id] | ["files", id, _], "GET" | "HEAD") => Ok(Self::Download((*id).to_owned())),
+            (["files", id], "PUT") => Ok(Self::Upload((*id).to_owned())),
+            (["files", _], _) => Err(NoRoute::MethodNotAllowed("GET, PUT")),
+            (["files", _, _], _) => Err(NoRoute::MethodNotAllowed("GET")),
             (["executor", "listen"], method) => only("GET", method, Self::Listen),
             (["executor", call], method) => {
                 let call = ExecutorCall::parse(call).ok_or(NoRoute::NotFound)?;
@@ -175,6 +188,11 @@ impl Route {
         }
     }
 
+    /// Whether its body comes in pieces, because it may be longer than what fits into memory.
+    pub fn is_upload(&self) -> bool {
+        matches!(self, Self::Attach | Self::Upload(_))
+    }
+
     /// Who may use it.
     pub fn access(&self) -> Access {
         match self {
@@ -186,7 +204,8 @@ impl Route {
             | Self::Register
             | Self::Revoke => Access::Anyone,
             Self::Act(_) => Access::Link,
-            Self::Executor(_) | Self::Listen => Access::Executor,
+            Self::Download(_) | Self::Upload(_) => Access::FileLink,
+            Self::Executor(_) | Self::Attach | Self::Listen => Access::Executor,
             Self::Mcp => Access::Client,
             Self::Events
             | Self::ListExecutors

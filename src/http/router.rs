@@ -5,12 +5,12 @@ use serde_json::json;
 use super::auth::Principal;
 use super::message::{Outcome, Request, Response};
 use super::route::{Access, NoRoute, Route};
-use super::{auth, cors, problem};
+use super::{auth, cors, problem, upload};
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::token;
 use crate::hub::{Granted, Hub};
 use crate::store::migrate;
-use crate::{executor, hub, mcp, oauth, owner};
+use crate::{executor, files, hub, mcp, oauth, owner};
 
 /// The submitter that the owner's static token stands for.
 const OWNER: &str = "owner";
@@ -23,7 +23,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
     let outcome = match Route::of(&request.method, &request.path) {
         Err(NoRoute::NotFound) => Outcome::Reply(problem::not_found().response()),
         Err(NoRoute::MethodNotAllowed(allowed)) => Outcome::Reply(problem::method_not_allowed(allowed)),
-        Ok(route) => match auth::refuse(request, &route, hub.settings(), hub.now()) {
+        Ok(route) => match refuse(hub, request, &route) {
             Some(refusal) => Outcome::Reply(refusal),
             None => answer(hub, request, &route),
         },
@@ -31,12 +31,19 @@ pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
     match outcome {
         Outcome::Reply(response) => Outcome::Reply(cors::decorate(request, response)),
         other @ (Outcome::Wait(_) | Outcome::Fetch(_) | Outcome::Send(_) | Outcome::Upgrade(_)) => other,
+        other @ (Outcome::Receive(_) | Outcome::Download(..)) => other,
     }
+}
+
+/// What the front refuses as well.
+fn refuse(hub: &Hub<'_>, request: &Request, route: &Route) -> Option<Response> {
+    let refusal = auth::refuse(request, route, hub.settings(), hub.now());
+    refusal.or_else(|| upload::refuse(request, route, hub.settings()))
 }
 
 fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     let principal = match route.access() {
-        Access::Anyone | Access::Link | Access::Executor => None,
+        Access::Anyone | Access::Link | Access::FileLink | Access::Executor => None,
         Access::Client | Access::Owner => match principal(hub, request) {
             Ok(principal) => Some(principal),
             Err(refusal) => return Outcome::Reply(*refusal),
@@ -44,6 +51,9 @@ fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     };
     match (route, principal) {
         (Route::Executor(call), _) => executor::handle(hub, request, *call),
+        (Route::Attach, _) => executor::put(hub, request),
+        (Route::Download(id), _) => files::download(hub, request, id),
+        (Route::Upload(id), _) => files::bring(hub, request, id),
         (Route::Listen, _) => executor::listen(hub, request),
         (Route::Health, _) => Outcome::Reply(health(hub)),
         (Route::Act(token), _) => Outcome::Reply(owner::act(hub, request, token)),

@@ -55,6 +55,9 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         | Route::Act(_)
         | Route::Mcp
         | Route::Executor(_)
+        | Route::Attach
+        | Route::Download(_)
+        | Route::Upload(_)
         | Route::Listen
         | Route::Events => Err(not_found()),
     };

@@ -1,7 +1,8 @@
 //! A hub in the middle of its life, to which anything may be sent.
 
 use serde_json::{Value as Json, json};
-use taskhub::http::message::{Fetched, Outcome, Request, Response};
+use taskhub::domain::file::Piece;
+use taskhub::http::message::{Fetched, Outcome, Received, Request, Response};
 use taskhub::http::{front, router};
 use taskhub::store::database::{Row, Value};
 
@@ -103,6 +104,11 @@ impl Fuzzed {
                 }
                 Outcome::Upgrade(socket) => panic!("it opens a socket: {socket:?}"),
                 Outcome::Send(request) => panic!("it sends {request:?}"),
+                Outcome::Download(response, _) => return response,
+                Outcome::Receive(so_far) => {
+                    let piece = Piece::Bytes { bytes: request.body.clone(), is_last: true };
+                    request.received = Some(Received { so_far, piece });
+                }
                 Outcome::Fetch(fetch) => {
                     assert!(fetch.url.starts_with("https://"), "it reads {fetch:?}");
                     request.fetched = Some(Fetched::Failed("nothing is there".to_owned()));

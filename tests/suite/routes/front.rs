@@ -7,7 +7,7 @@ use super::{header, problem};
 use crate::support::{OWNER_TOKEN, World, request};
 
 /// Every path with the methods that it takes.
-const ROUTES: [(&str, &[&str]); 21] = [
+const ROUTES: [(&str, &[&str]); 22] = [
     ("/healthz", &["GET", "HEAD"]),
     ("/.well-known/oauth-protected-resource", &["GET"]),
     ("/.well-known/oauth-protected-resource/mcp", &["GET"]),
@@ -19,6 +19,7 @@ const ROUTES: [(&str, &[&str]); 21] = [
     ("/executor/release", &["POST"]),
     ("/executor/ping", &["POST"]),
     ("/executor/listen", &["GET"]),
+    ("/executor/attachment", &["PUT"]),
     ("/api/events", &["GET"]),
     ("/api/executors", &["GET", "POST"]),
     ("/api/executors/bot", &["PATCH", "DELETE"]),

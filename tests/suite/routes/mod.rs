@@ -3,6 +3,7 @@
 mod auth;
 mod bodies;
 mod executor;
+mod files;
 mod front;
 mod health;
 mod owner;

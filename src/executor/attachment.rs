@@ -1,0 +1,102 @@
+//! `PUT /executor/attachment`: a file of an attempt comes in as the body. How it goes on from piece to piece is the same
+//! for every file that comes in.
+
+use serde_json::{Value as Json, json};
+
+use super::handlers::caller;
+use super::{refusals, wire};
+use crate::domain::file::Piece;
+use crate::http::message::{Outcome, Received, Request, Response};
+use crate::http::problem::{Problem, bad_request};
+use crate::http::upload;
+use crate::hub::{self, AttemptCall, FileRejected, Hub, Upload, UploadTo, Uploaded};
+
+/// Takes a file of an attempt.
+pub fn put(hub: &Hub<'_>, request: &Request) -> Outcome {
+    match attempt(hub, request) {
+        Ok(outcome) => outcome,
+        Err(refusal) => Outcome::Reply(refusal),
+    }
+}
+
+fn attempt(hub: &Hub<'_>, request: &Request) -> Result<Outcome, Response> {
+    let executor = caller(hub, request)?;
+    let field = |name: &str| {
+        let mut pairs = url::form_urlencoded::parse(request.query.as_bytes());
+        pairs.find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
+    };
+    let missing = |detail: &str| bad_request(detail).response();
+    let task_id = field("task_id").ok_or_else(|| {
+        missing(
+            "task_id is missing: say in the query for which task the file is, and what it is called: PUT \
+             /executor/attachment?task_id=t_…&name=report.pdf .",
+        )
+    })?;
+    let name = field("name").ok_or_else(|| {
+        missing("name is missing: say in the query what the file is called, percent-encoded: …&name=report.pdf .")
+    })?;
+    let claim_token = request.header("x-claim-token").ok_or_else(|| {
+        missing("X-Claim-Token is missing: send the claim_token that the claim returned in that header, beside Authorization.")
+    })?;
+    let announced = upload::announced(request, hub.settings()).map_err(|problem| problem.response())?;
+    let brought = json!({ "name": name, "size": announced.size, "sha256": announced.sha256 });
+    let call =
+        AttemptCall { executor: &executor.name, task_id: &task_id, claim_token, verb: "attachment", brought: &brought };
+    let upload = Upload {
+        to: UploadTo::Attempt { call, name: &name },
+        content_type: announced.content_type.as_deref(),
+        sha256: announced.sha256.as_deref(),
+        size: announced.size,
+    };
+    Ok(receive(hub, request, &upload, "It is attached to the task; nothing more is to be done for it."))
+}
+
+/// Begins an upload, or goes on with it. `next` is what its sender is told in the end.
+pub fn receive(hub: &Hub<'_>, request: &Request, upload: &Upload<'_>, next: &str) -> Outcome {
+    let step = match &request.received {
+        None => hub::begin_upload(hub, upload),
+        Some(Received { so_far, piece: Piece::Bytes { bytes, is_last } }) => {
+            let step = hub::take_piece(hub, upload, so_far, bytes.clone(), *is_last);
+            if matches!(step, Err(FileRejected::Database(_))) {
+                abandon(hub, request, upload);
+            }
+            step
+        }
+        Some(Received { piece: Piece::Stalled, .. }) => {
+            abandon(hub, request, upload);
+            return Outcome::Reply(stalled().response());
+        }
+        Some(Received { piece: Piece::Broken, .. }) => {
+            abandon(hub, request, upload);
+            return Outcome::Reply(broken().response());
+        }
+    };
+    match step {
+        Ok(Uploaded::More(receiving)) => Outcome::Receive(receiving),
+        Ok(Uploaded::Done { file, existed }) => {
+            let mut body: Json = wire::file(&file);
+            body["existed"] = json!(existed);
+            body["next"] = json!(next);
+            Outcome::Reply(Response::json(if existed { 200 } else { 201 }, &body))
+        }
+        Err(rejected) => Outcome::Reply(refusals::file(&rejected).response()),
+    }
+}
+
+/// What cannot be taken back now ends by itself later.
+fn abandon(hub: &Hub<'_>, request: &Request, upload: &Upload<'_>) {
+    if let Some(received) = &request.received {
+        let _ = hub::abandon_upload(hub, upload, &received.so_far);
+    }
+}
+
+fn stalled() -> Problem {
+    let detail = "The body stood still for a minute, so the upload was ended and nothing of it is kept. Send the whole file \
+                  again, without pauses.";
+    Problem::new(408, "upload_stalled", "Upload stalled", detail).retry_after(1)
+}
+
+fn broken() -> Problem {
+    let detail = "The body broke off before its end, and nothing of it is kept. Send the whole file again.";
+    Problem::new(400, "upload_broken", "Upload broken off", detail).retry_after(1)
+}
