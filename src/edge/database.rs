@@ -58,10 +58,13 @@ impl ObjectDatabase {
         }
     }
 
-    /// The response with this head whose body is a part of a file.
+    /// The response with this head whose body is a part of a file. Its rows count at once, though they are read as they are
+    /// taken.
     pub fn send_out(&self, status: u16, headers: &str, slice: &Slice) -> Result<web_sys::Response, JsValue> {
         let statement = self.statement(attachments::CHUNK);
         let (from, bytes) = (slice.from as f64, slice.bytes as f64);
+        let chunk = CHUNK_BYTES as u64;
+        self.count((slice.from + slice.bytes).div_ceil(chunk) - slice.from / chunk, 0);
         let sql = self.sql.as_ref();
         glue::send_out(status, headers, sql, &statement, &slice.content_id, from, bytes, CHUNK_BYTES as u32)
     }

@@ -24,7 +24,7 @@ const STALLED: &str = "stalled";
 /// Lets the handler take the body of an upload, piece by piece, until it replies. How many that can be is the handler's to
 /// bound.
 pub async fn take_in(object: &Rc<Object>, web_request: &web_sys::Request, mut request: Request) -> JsValue {
-    let intake = Intake::new(web_request, CHUNK_BYTES as u32, UPLOAD_STALL_MS);
+    let intake = Intake::new(web_request, CHUNK_BYTES as u32, stall_ms(&request));
     let mut spent = RowsUsed::default();
     loop {
         let response = match object.turn(&request, &mut spent) {
@@ -43,6 +43,15 @@ pub async fn take_in(object: &Rc<Object>, web_request: &web_sys::Request, mut re
         let headers = convert::lines(&with_rows(response.clone(), spent));
         return convert::taken(intake.answer(*status, &headers, body, UNREAD_BYTES_MAX, UNREAD_MS));
     }
+}
+
+fn stall_ms(request: &Request) -> u32 {
+    #[cfg(feature = "test-hooks")]
+    if let Some(ms) = super::test_routes::stall_of(request) {
+        return ms;
+    }
+    let _ = request;
+    UPLOAD_STALL_MS
 }
 
 async fn next_piece(intake: &Intake) -> Piece {

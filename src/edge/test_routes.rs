@@ -2,7 +2,7 @@
 //!
 //! `x-test-panic` names the point at which the request panics. `x-test-now` (milliseconds) and `x-test-entropy` (a seed)
 //! take the place of clock and chance for the request, so that a scripted run can be compared with another one; no wakes
-//! are sent then.
+//! are sent then. `x-test-stall` (milliseconds) is how long the body of the upload that brings it may stand still.
 //!
 //! | route | does |
 //! |---|---|
@@ -35,6 +35,7 @@ use crate::store::tasks;
 
 const PREFIX: &str = "/__test/";
 const PANIC: &str = "x-test-panic";
+const STALL: &str = "x-test-stall";
 const NOW: &str = "x-test-now";
 const ENTROPY: &str = "x-test-entropy";
 
@@ -61,6 +62,11 @@ pub fn follow_script(request: &Request) {
 /// object may be at work still on the one before.
 pub fn now_of(request: &Request) -> Option<i64> {
     request.header(NOW)?.parse().ok()
+}
+
+/// How long the body of this upload may stand still, in milliseconds.
+pub fn stall_of(request: &Request) -> Option<u32> {
+    request.header(STALL)?.parse().ok()
 }
 
 /// The scripted clock, if there is one.
