@@ -53,7 +53,7 @@ pub const ACTIONS_MAX: u32 = 200;
 /// Longest step or tool of such an action, in bytes.
 pub const ACTION_NAME_BYTES_MAX: usize = 200;
 /// Longest parameters of such an action, in bytes of canonical JSON.
-pub const ACTION_PARAMS_BYTES_MAX: usize = 8_192;
+pub const ACTION_PARAMS_BYTES_MAX: usize = 4_096;
 /// Longest outcome of such an action, in bytes of JSON.
 pub const ACTION_OUTCOME_BYTES_MAX: usize = 4_096;
 /// The largest whole number that JSON carries everywhere as it is: 2^53 - 1.

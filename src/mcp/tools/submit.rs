@@ -115,7 +115,8 @@ pub(super) fn about() -> super::About {
 pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError> {
     let deadline = when(("deadline", input.deadline), ("deadline_seconds", input.deadline_seconds))?;
     let not_before = when(("not_before", input.not_before), ("delay_seconds", input.delay_seconds))?;
-    let on_unknown_action = on_unknown_action(input.on_unknown_action.as_deref())?;
+    // The schema knows no other words.
+    let on_unknown_action = input.on_unknown_action.as_deref().and_then(OnUnknownAction::parse);
     let submit = Submit {
         submitter: caller.principal.submitter.clone(),
         title: input.title,
@@ -152,15 +153,6 @@ fn next(submitted: &Submitted) -> String {
     let seconds = view::WAIT_SECONDS_USUAL;
     sentences.push(format!("Call get_task with this task_id and wait_seconds {seconds} to follow it."));
     sentences.join(" ")
-}
-
-fn on_unknown_action(given: Option<&str>) -> Result<Option<OnUnknownAction>, ToolError> {
-    let Some(text) = given else { return Ok(None) };
-    OnUnknownAction::parse(text).map(Some).ok_or_else(|| {
-        let shown = shorten(text, 40);
-        let detail = format!("\"{shown}\" is neither: send \"retry\", or \"ask\" to have a person asked first.");
-        ToolError::invalid_field("on_unknown_action", &detail)
-    })
 }
 
 /// A moment that may be given in one of two ways.

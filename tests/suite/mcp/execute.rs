@@ -47,7 +47,7 @@ fn rpc(bearer: &str, method: &str, params: &Json) -> Request {
 }
 
 /// Calls a tool and returns its data, which fit its schema, or the text of its error.
-fn call(world: &World, bearer: &str, tool: Tool, arguments: Json) -> Result<Json, String> {
+pub fn call(world: &World, bearer: &str, tool: Tool, arguments: Json) -> Result<Json, String> {
     let params = json!({ "name": tool.name(), "arguments": arguments });
     let response = world.send(&rpc(bearer, "tools/call", &params));
     assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
@@ -63,20 +63,20 @@ fn call(world: &World, bearer: &str, tool: Tool, arguments: Json) -> Result<Json
 }
 
 /// A hub with the executor `bot`, and a token that works as it.
-fn at_work() -> (World, String) {
+pub fn at_work() -> (World, String) {
     let world = World::new();
     world.executor("bot", &["q"]);
     let token = token(&world, Scopes::NONE.with(Scope::TasksExecute), Some("bot"));
     (world, token)
 }
 
-fn submit(world: &World, more: Json) -> String {
+pub fn submit(world: &World, more: Json) -> String {
     let mut task = json!({ "executor": "bot", "title": "A task", "instructions": "Do it." });
     task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     call(world, OWNER_TOKEN, Tool::SubmitTask, task).unwrap()["task_id"].as_str().unwrap().to_owned()
 }
 
-fn state(world: &World, id: &str) -> Json {
+pub fn state(world: &World, id: &str) -> Json {
     call(world, OWNER_TOKEN, Tool::GetTask, json!({ "task_id": id })).unwrap()
 }
 
@@ -264,6 +264,10 @@ fn an_executor_that_is_disabled_or_paused_is_told_so() {
         (Tool::HeartbeatTask, own.clone()),
         (Tool::FinishTask, finish),
         (Tool::DeferTask, json!({ "task_id": id, "claim_token": claimed["claim_token"], "seconds": 1 })),
+        (
+            Tool::RecordAction,
+            json!({ "task_id": id, "claim_token": claimed["claim_token"], "step_id": "s", "tool": "t", "status": "begin" }),
+        ),
     ] {
         let refused = call(&world, &bearer, tool, arguments).unwrap_err();
         assert!(refused.starts_with("executor_disabled"), "{refused}");

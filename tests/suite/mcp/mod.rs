@@ -1,5 +1,6 @@
 //! The MCP server over the router: envelope and ladder, schemas, every tool, waiting, paging, and what browsers are told.
 
+mod actions;
 pub mod client;
 mod validate;
 

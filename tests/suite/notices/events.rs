@@ -181,3 +181,39 @@ fn a_changed_passphrase_and_too_many_wrong_ones_are_told() {
         assert_eq!(notices(&effects).len(), usize::from(number == 5), "try {number}");
     }
 }
+
+/// The hub's own question is told as such, once, with what the executor named in quotes; its answer is awaited on the phone's owner.
+#[test]
+fn an_action_that_nobody_knows_of_is_asked_about() {
+    let world = telling(&[]);
+    let key = world.executor("bot", &[]);
+    let ask = Some(taskhub::domain::ledger::OnUnknownAction::Ask);
+    for lose in ["silence", "release", "failure", "an answer"] {
+        let id = world.submit(&Submit { on_unknown_action: ask, title: format!("after {lose}"), ..task_for("bot") });
+        let held = world.claim(&key);
+        assert_eq!(held.id, id);
+        world.does("action", &held, json!({ "step_id": "pay", "tool": "https://evil.example/", "status": "begin" }));
+        let effects = match lose {
+            "silence" => world.pass_and_sweep(300_000),
+            "release" => world.attempt_with_effects("release", &held, json!({})),
+            "failure" => world.attempt_with_effects("result", &held, json!({ "status": "failed", "retryable": true })),
+            _ => {
+                world.does("heartbeat", &held, json!({ "question": "Which?" }));
+                world.pass(400_000);
+                let answer =
+                    hub::Answer { submitter: "owner".to_owned(), task_id: id.clone(), text: "This.".to_owned() };
+                world.run(|hub| hub::answer(hub, &answer)).1
+            }
+        };
+        let order = only(&effects);
+        let notice = said(&order);
+        assert_eq!(notice["title"], json!(format!("Question: after {lose}")));
+        let text = notice["message"].as_str().unwrap();
+        assert!(text.starts_with("bot was lost in the middle of something outside"), "{text}");
+        assert!(text.contains("Did it happen?") && text.contains("step pay"), "{text}");
+        assert!(!text.contains("https://evil.example"), "no link of an executor: {text}");
+        world.delivered(&order, &Delivery::Accepted);
+        world.cancel(&id).unwrap();
+        world.pass_and_sweep(700_000);
+    }
+}

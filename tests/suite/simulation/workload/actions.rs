@@ -15,7 +15,7 @@ impl Workload {
         let lost = self.auditor.ledger.lost_step(&held.task, held.attempt).filter(|_| self.chance.percent(70));
         let step = lost.unwrap_or_else(|| self.chance.below(STEPS) as u8);
         // Nobody says that something happened without having looked.
-        let saying = match self.chance.below(9) {
+        let saying = match self.chance.below(10) {
             0..=4 => Saying::Begin,
             _ if self.auditor.ledger.has_happened(&held.task, step) => Saying::Done,
             _ => Saying::Failed,

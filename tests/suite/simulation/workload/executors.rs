@@ -3,7 +3,7 @@
 use super::*;
 
 /// How often an executor records an action instead of anything else.
-const ACTS_PERCENT: u64 = 15;
+const ACTS_PERCENT: u64 = 20;
 /// The same, where an earlier attempt has left an action of which nobody knows whether it happened.
 const LOOKS_PERCENT: u64 = 60;
 
