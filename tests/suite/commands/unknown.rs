@@ -28,12 +28,11 @@ fn paying_for(task: Submit) -> (World, Held) {
     (world, held)
 }
 
+type Lose = fn(&World, &Held);
+
 /// The ways in which an attempt is lost that are worth another one, with the word that the question has for it.
-const LOSSES: [(&str, fn(&World, &Held)); 3] = [
-    ("went silent", |world, held| {
-        world.pass_and_sweep(300_000);
-        let _ = held;
-    }),
+const LOSSES: [(&str, Lose); 3] = [
+    ("went silent", |world, _| drop(world.pass_and_sweep(300_000))),
     ("gave the task back", |world, held| drop(world.does("release", held, json!({ "note": "shutting down" })))),
     ("failed", |world, held| {
         drop(world.does("result", held, json!({ "status": "failed", "retryable": true, "error": "oops" })));
@@ -93,8 +92,8 @@ fn a_lost_attempt_is_asked_about_before_the_next_begins() {
 
 #[test]
 fn nobody_is_asked_without_a_reason() {
-    type Case = (&'static str, fn(&World, &Held), Submit);
-    let end = |status: &'static str| -> fn(&World, &Held) {
+    type Case = (&'static str, Lose, Submit);
+    let end = |status: &'static str| -> Lose {
         match status {
             "done" => |world, held| drop(world.does("action", held, pay("done"))),
             _ => |world, held| drop(world.does("action", held, pay("failed"))),
@@ -270,7 +269,7 @@ fn it_can_be_canceled_and_listed_while_it_waits() {
     world.pass_and_sweep(300_000);
     let list = hub::List { states: vec![State::InputRequired], page_size: Some(1), ..hub::List::default() };
     let page = world.run(|hub| hub::list_tasks(hub, &list)).0.unwrap();
-    assert_eq!(page.tasks.iter().map(|task| task.id.clone()).collect::<Vec<_>>(), [held.id.clone()]);
+    assert_eq!(page.tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), [held.id.as_str()]);
     let next = hub::List { cursor: page.next_cursor, ..list };
     assert_eq!(world.run(|hub| hub::list_tasks(hub, &next)).0.unwrap().tasks, []);
     assert_eq!(world.cancel(&held.id).unwrap().was_held_by, None);

@@ -13,14 +13,15 @@ const START: i64 = 2_000_000_000_000;
 /// What the scripts together must reach, with commas between.
 pub const EXPECTED: &str = "
     POST /executor/claim 200, POST /executor/claim 204, POST /executor/heartbeat 200, POST /executor/result 200,
-    POST /executor/defer 200, POST /executor/release 200, POST /executor/ping 200, POST /mcp 200, POST /mcp 400,
+    POST /executor/defer 200, POST /executor/release 200, POST /executor/ping 200, POST /executor/action 200, POST /mcp 200, POST /mcp 400,
     POST /mcp 401, POST /api/executors 201, POST /api/executors 409, GET /api/executors 200, GET /healthz 200,
     DELETE /api/executors 409, POST /__test/tick 200, code unauthorized, code bad_request, code task_not_found,
     code not_found, code method_not_allowed, code lease_lost, code canceled, code already_finished, code claim_ended,
     code not_working, state submitted, state waiting, state working, state input-required, state completed,
     state failed, state canceled, failure deadline_exceeded, failure lease_expired, failure input_timeout,
     failure executor_failed, event submitted, event claimed, event late, event requeued, event completed,
-    event failed, event canceled, event question, event answer, event deferred, event resumed";
+    event failed, event canceled, event question, event answer, event deferred, event resumed, event action,
+    code action_not_begun";
 
 /// One request.
 pub struct Asked {
@@ -165,6 +166,9 @@ impl Workload {
         if self.chance.percent(40) {
             task["max_attempts"] = json!(1 + self.chance.below(2));
         }
+        if self.chance.percent(30) {
+            task["on_unknown_action"] = json!(self.chance.pick(&["ask", "ask", "retry"]));
+        }
         if self.chance.percent(6) {
             task["title"] = json!("");
         }
@@ -199,7 +203,7 @@ impl Workload {
             executor = (executor + 1) % NAMES.len();
         }
         let key = self.keys[executor].clone();
-        let verb = match self.chance.below(20) {
+        let verb = match self.chance.below(24) {
             0..=6 => self.heartbeat(&mut body),
             7..=13 => self.result(&mut body),
             14..=16 => {
@@ -207,10 +211,11 @@ impl Workload {
                 body["checkpoint"] = json!({ "page": self.chance.below(9), "half": 0.5 });
                 "defer"
             }
-            _ => {
+            17..=19 => {
                 body["note"] = json!("shutting down");
                 "release"
             }
+            _ => self.action(&mut body),
         };
         post(&format!("/executor/{verb}"), &key, &body)
     }
@@ -232,6 +237,19 @@ impl Workload {
             _ => {}
         }
         "heartbeat"
+    }
+
+    /// Few actions, so that they meet again, with parameters that both sides must write alike.
+    fn action(&mut self, body: &mut Json) -> &'static str {
+        body["step_id"] = json!(self.chance.pick(&["pay", "post ☃"]));
+        body["tool"] = json!("bank");
+        body["params"] =
+            json!({ "\u{fb33}": 1e-7, "\u{1f600}": [0.1, 1.0, 333_333_333.333_333_3], "ü": "\u{7}\u{20ac}" });
+        body["status"] = json!(self.chance.pick(&["begin", "begin", "done", "failed"]));
+        if self.chance.percent(40) {
+            body["outcome"] = json!({ "receipt": self.chance.below(9), "share": 0.1 });
+        }
+        "action"
     }
 
     fn result(&mut self, body: &mut Json) -> &'static str {
