@@ -34,6 +34,11 @@ pub const PURGE_FILE_BYTES_MAX: i64 = 67_108_864;
 /// Expired uploads that one purge deletes.
 pub const PURGE_FILES_MAX: usize = 10;
 
+/// Longest file inside a call of a tool, in bytes.
+pub const INLINE_FILE_BYTES_MAX: usize = 524_288;
+/// Longest image that is shown inside an answer, in bytes.
+pub const INLINE_IMAGE_BYTES_MAX: usize = 131_072;
+
 /// Longest title, in characters.
 pub const TITLE_CHARS_MAX: usize = 200;
 /// Longest context that a submitter may attach, in bytes of JSON.

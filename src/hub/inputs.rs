@@ -109,7 +109,7 @@ fn take(
             "The file {file_id} has not been uploaded yet. PUT it to the link that you got for it (curl -T FILE 'LINK'), then \
              submit again."
         );
-        return Err(SubmitRejected::Invalid { field: "files", detail });
+        return Err(SubmitRejected::Invalid { field: "input_files", detail });
     }
     check_room(hub, given, row.size()).map_err(|why| invalid(&row.name, &why))?;
     if given.iter().any(|other| other.id == row.id) {
@@ -148,5 +148,5 @@ fn invalid(file: &str, why: &FileRejected) -> SubmitRejected {
         | FileRejected::Displaced
         | FileRejected::Taken { .. } => format!("{file} was not taken. Submit the task again."),
     };
-    SubmitRejected::Invalid { field: "files", detail }
+    SubmitRejected::Invalid { field: "input_files", detail }
 }

@@ -1,5 +1,7 @@
 //! What a tool gives back: data, or an error that a model can act on.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -84,6 +86,16 @@ impl From<DatabaseError> for ToolError {
 /// The result of `tools/call` with these data, as text and as structured content.
 pub fn given<T: Serialize>(data: &T) -> Result<Given, ToolError> {
     Ok(Given::Answer(result(data)?))
+}
+
+/// The same with an image beside it, of this type.
+pub fn given_with_image<T: Serialize>(data: &T, mime: &str, bytes: &[u8]) -> Result<Given, ToolError> {
+    let mut result = result(data)?;
+    let image = json!({ "type": "image", "data": STANDARD.encode(bytes), "mimeType": mime });
+    if let Some(content) = result["content"].as_array_mut() {
+        content.push(image);
+    }
+    Ok(Given::Answer(result))
 }
 
 /// The same data twice: some clients show only the text, others only the structured content. Both are written from one

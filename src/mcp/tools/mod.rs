@@ -7,6 +7,7 @@ mod approve;
 mod change;
 mod execute;
 mod executors;
+mod files;
 mod get;
 mod list;
 mod status;
@@ -43,6 +44,10 @@ pub enum Tool {
     ListExecutors,
     /// `hub_status`
     HubStatus,
+    /// `get_attachment`
+    GetAttachment,
+    /// `create_upload_link`
+    CreateUploadLink,
     /// `claim_task`
     ClaimTask,
     /// `heartbeat_task`
@@ -53,6 +58,8 @@ pub enum Tool {
     DeferTask,
     /// `record_action`
     RecordAction,
+    /// `attach_file`
+    AttachFile,
 }
 
 /// What is said about a tool.
@@ -78,9 +85,11 @@ pub struct About {
 
 impl Tool {
     /// Every tool, in the order in which a model reads them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::SubmitTask,
         Self::GetTask,
+        Self::GetAttachment,
+        Self::CreateUploadLink,
         Self::ListTasks,
         Self::AnswerTask,
         Self::ApproveTask,
@@ -94,6 +103,7 @@ impl Tool {
         Self::FinishTask,
         Self::DeferTask,
         Self::RecordAction,
+        Self::AttachFile,
     ];
 
     /// The tool's name on the wire.
@@ -114,6 +124,9 @@ impl Tool {
             Self::FinishTask => "finish_task",
             Self::DeferTask => "defer_task",
             Self::RecordAction => "record_action",
+            Self::GetAttachment => "get_attachment",
+            Self::CreateUploadLink => "create_upload_link",
+            Self::AttachFile => "attach_file",
         }
     }
 
@@ -125,11 +138,12 @@ impl Tool {
     /// The scope that calling it takes.
     pub fn scope(self) -> Scope {
         match self {
-            Self::GetTask | Self::ListTasks | Self::ListExecutors | Self::HubStatus => Scope::TasksRead,
-            Self::SubmitTask | Self::AnswerTask | Self::ApproveTask => Scope::TasksWrite,
+            Self::GetTask | Self::GetAttachment | Self::ListTasks => Scope::TasksRead,
+            Self::ListExecutors | Self::HubStatus => Scope::TasksRead,
+            Self::SubmitTask | Self::CreateUploadLink | Self::AnswerTask | Self::ApproveTask => Scope::TasksWrite,
             Self::CancelTask | Self::RetryTask | Self::WakeExecutor => Scope::TasksWrite,
             Self::ClaimTask | Self::HeartbeatTask | Self::FinishTask | Self::DeferTask => Scope::TasksExecute,
-            Self::RecordAction => Scope::TasksExecute,
+            Self::RecordAction | Self::AttachFile => Scope::TasksExecute,
         }
     }
 
@@ -152,6 +166,9 @@ impl Tool {
             Self::FinishTask => execute::about_finish(),
             Self::DeferTask => execute::about_defer(),
             Self::RecordAction => execute::about_record(),
+            Self::GetAttachment => files::about_get(),
+            Self::CreateUploadLink => files::about_upload(),
+            Self::AttachFile => execute::about_attach(),
         }
     }
 
@@ -173,6 +190,9 @@ impl Tool {
             Self::FinishTask => execute::finish(caller, read(self, arguments)?),
             Self::DeferTask => execute::defer(caller, read(self, arguments)?),
             Self::RecordAction => execute::record(caller, read(self, arguments)?),
+            Self::GetAttachment => files::get(caller, read(self, arguments)?),
+            Self::CreateUploadLink => files::open_upload(caller, read(self, arguments)?),
+            Self::AttachFile => execute::attach(caller, read(self, arguments)?),
         }
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Output {
     queues: Vec<Queue>,
     /// Whether executors or queues were left out for length; list_executors shows all.
     left_out: bool,
+    /// What is stored.
+    storage: Storage,
     /// When a timer runs out next.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_due_at: Option<Moment>,
@@ -86,6 +88,16 @@ struct Queue {
     ready: u32,
     /// Tasks that wait for time, tasks, approval or something outside, counted up to 1,000.
     waiting: u32,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+struct Storage {
+    files: i64,
+    /// Bytes of the files; what tasks share counts once.
+    file_bytes: i64,
+    /// Bytes that the whole database takes.
+    database_bytes: i64,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -133,6 +145,11 @@ pub(super) fn call(caller: &Caller<'_>, _: Input) -> Result<Given, ToolError> {
         executors,
         queues,
         left_out,
+        storage: Storage {
+            files: status.storage.files,
+            file_bytes: status.storage.file_bytes,
+            database_bytes: status.storage.database_bytes,
+        },
         next_due_at: status.next_due_at.map(Moment),
         next: next.to_owned(),
     })

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::view;
+use super::{files, view};
 use crate::domain::ledger::OnUnknownAction;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::domain::limits::{ATTEMPTS_MAX, HORIZON_SECONDS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX, TITLE_CHARS_MAX};
 use crate::domain::task::WaitingOn;
 use crate::domain::text::shorten;
-use crate::hub::{self, Attendance, Submit, SubmitRejected, Submitted, When};
+use crate::hub::{self, Attendance, NewFile, Submit, SubmitRejected, Submitted, When};
 use crate::mcp::answer::{Given, ToolError, given};
 use crate::mcp::dispatch::Caller;
 use crate::mcp::moment::Moment;
@@ -58,6 +58,9 @@ pub(super) struct Input {
     /// out.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(range(min = 1, max = ATTEMPTS_MAX)))]
     max_attempts: Option<u32>,
+    /// Files for the executor: small ones as they are, larger ones by the file_id of create_upload_link.
+    #[serde(default)]
+    input_files: Vec<InputFile>,
     /// A public https address that is told when the task ends: a POST in the way of Standard Webhooks, which says how it
     /// ended and not what came of it. Leave it out if you follow the task with get_task.
     #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("format" = "uri")))]
@@ -78,6 +81,23 @@ pub(super) struct Input {
 #[cfg(not(target_arch = "wasm32"))]
 fn wishes_on_unknown(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     crate::mcp::schema::words(OnUnknownAction::ALL.map(OnUnknownAction::as_str))
+}
+
+/// One file: file_id alone; or name, and text or base64.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+struct InputFile {
+    /// A file that was uploaded, or that an earlier task of yours had.
+    file_id: Option<String>,
+    /// What the file is called, with its extension.
+    name: Option<String>,
+    /// Its media type; by the name if left out.
+    content_type: Option<String>,
+    /// Its content, of a text.
+    text: Option<String>,
+    /// Its content in base64.
+    base64: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -117,6 +137,8 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
     let not_before = when(("not_before", input.not_before), ("delay_seconds", input.delay_seconds))?;
     // The schema knows no other words.
     let on_unknown_action = input.on_unknown_action.as_deref().and_then(OnUnknownAction::parse);
+    let files = input.input_files.into_iter().enumerate();
+    let inputs = files.map(|(index, file)| input_file(index, file)).collect::<Result<_, _>>()?;
     let submit = Submit {
         submitter: caller.principal.submitter.clone(),
         title: input.title,
@@ -132,11 +154,27 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
         callback_url: input.callback_url,
         notify: input.notify,
         on_unknown_action,
+        inputs,
         ..Submit::default()
     };
     let submitted = hub::submit(caller.hub, &submit).map_err(|rejected| refused(&rejected))?;
     let next = next(&submitted);
     given(&Output { task_id: submitted.id, state: submitted.state.as_str(), existed: submitted.existed, next })
+}
+
+/// One file, as it stands at this place of the list.
+fn input_file(index: usize, file: InputFile) -> Result<hub::InputFile, ToolError> {
+    let field = format!("input_files[{index}].");
+    match (file.file_id, file.name) {
+        (Some(file_id), None) if file.text.is_none() && file.base64.is_none() && file.content_type.is_none() => {
+            Ok(hub::InputFile::Uploaded { file_id })
+        }
+        (None, Some(name)) => {
+            let bytes = files::content(&field, file.text, file.base64.as_deref())?;
+            Ok(hub::InputFile::Inline(NewFile { name, content_type: file.content_type, bytes }))
+        }
+        _ => Err(ToolError::invalid_field(&format!("{field}name"), "Give file_id alone; or name, and text or base64.")),
+    }
 }
 
 fn next(submitted: &Submitted) -> String {

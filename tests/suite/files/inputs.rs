@@ -38,7 +38,7 @@ fn refusal(world: &World, submit: &Submit) -> String {
     let outcome = world.run(|hub| hub::submit(hub, submit)).0;
     assert_eq!(world.db.dump(), before);
     match outcome {
-        Err(SubmitRejected::Invalid { field: "files", detail }) => detail,
+        Err(SubmitRejected::Invalid { field: "input_files", detail }) => detail,
         other => panic!("{other:?}"),
     }
 }

@@ -90,9 +90,10 @@ fn a_token_shows_the_tools_of_its_scopes() {
         let tools = answer["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(names(&executes), ["claim_task", "heartbeat_task", "finish_task", "defer_task", "record_action"]);
-    assert_eq!(names(&reads), ["get_task", "list_tasks", "list_executors", "hub_status"]);
-    assert_eq!(names(OWNER_TOKEN).len(), 10, "the owner's token works on no tasks");
+    let tools = ["claim_task", "heartbeat_task", "finish_task", "defer_task", "record_action", "attach_file"];
+    assert_eq!(names(&executes), tools);
+    assert_eq!(names(&reads), ["get_task", "get_attachment", "list_tasks", "list_executors", "hub_status"]);
+    assert_eq!(names(OWNER_TOKEN).len(), 12, "the owner's token works on no tasks");
     for (bearer, tool, scopes) in
         [(&executes, "get_task", "tasks:read tasks:execute"), (&reads, "claim_task", "tasks:read tasks:execute")]
     {
@@ -277,4 +278,27 @@ fn an_executor_that_is_disabled_or_paused_is_told_so() {
     assert_eq!(answer["result"]["isError"], true, "a claim that waited gets nothing either: {answer}");
     set(json!({ "disabled": false }));
     call(&world, &bearer, Tool::HeartbeatTask, own).expect("its lease runs still");
+}
+
+#[test]
+fn a_file_is_attached_under_the_claim_and_kept_once() {
+    let (world, bearer) = at_work();
+    let id = submit(&world, json!({}));
+    let claimed = call(&world, &bearer, Tool::ClaimTask, json!({ "request_id": "one" })).unwrap();
+    let attach = |more: Json| {
+        let mut file = json!({ "task_id": id, "claim_token": claimed["claim_token"], "name": "report.md" });
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call(&world, &bearer, Tool::AttachFile, file)
+    };
+    let kept = attach(json!({ "text": "# Done" })).unwrap();
+    assert_eq!((&kept["name"], &kept["size"]), (&json!("report.md"), &json!(6)));
+    assert_eq!(attach(json!({ "base64": "IyBEb25l" })).unwrap()["file_id"], kept["file_id"]);
+    let shown = state(&world, &id)["attachments"].clone();
+    assert_eq!(shown.as_array().unwrap().len(), 1);
+    assert_eq!((&shown[0]["kind"], &shown[0]["attempt"]), (&json!("output"), &json!(1)));
+    assert!(attach(json!({})).unwrap_err().contains("Give text, or base64"));
+    assert!(attach(json!({ "text": "a", "claim_token": "clm_1.x" })).unwrap_err().starts_with("lease_lost"));
+    let done = json!({ "task_id": id, "claim_token": claimed["claim_token"], "status": "completed", "result": "r" });
+    call(&world, &bearer, Tool::FinishTask, done).unwrap();
+    assert!(attach(json!({ "text": "late" })).unwrap_err().starts_with("already_finished"));
 }

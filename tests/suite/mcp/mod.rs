@@ -7,6 +7,7 @@ mod validate;
 mod arguments;
 mod cors;
 mod execute;
+mod files;
 mod ladder;
 mod paging;
 mod rows;

@@ -92,8 +92,15 @@ fn every_argument_is_explained() {
 fn the_list_is_short_enough_to_be_read_at_every_start() {
     for scope in [Scope::HubAdmin, Scope::TasksExecute] {
         let shown = Tool::ALL.into_iter().filter(|tool| Scopes::NONE.with(scope).permit(tool.scope()));
-        let shown: Vec<&Json> = shown.map(definition).collect();
-        let bytes = serde_json::to_string(&shown).unwrap().len();
-        assert!(bytes < 28_000, "{} {bytes}", scope.name());
+        let mut shown: Vec<Json> = shown.map(|tool| definition(tool).clone()).collect();
+        let bytes = |shown: &[Json]| serde_json::to_string(shown).unwrap().len();
+        let whole = bytes(&shown);
+        assert!(whole < 38_000, "{} {whole}", scope.name());
+        // Clients give their models everything but the schemas of the answers.
+        for tool in &mut shown {
+            tool.as_object_mut().unwrap().remove("outputSchema");
+        }
+        let read = bytes(&shown);
+        assert!(read < 22_000, "{} {read}", scope.name());
     }
 }

@@ -1,6 +1,7 @@
 //! What is said about the executor's tools to a model that works on tasks.
 
 use super::super::About;
+use super::attach::{AttachInput, AttachOutput};
 use super::claimed::Claimed;
 use super::record::{RecordInput, RecordOutput};
 use super::{ClaimInput, DeferInput, EndOutput, FinishInput, HeartbeatInput, HeartbeatOutput};
@@ -96,5 +97,20 @@ pub(in super::super) fn about_defer() -> About {
         reaches_out: false,
         input: input::<DeferInput>,
         output: output::<EndOutput>,
+    }
+}
+
+pub(in super::super) fn about_attach() -> About {
+    About {
+        title: "Attach a file",
+        description: "Keeps a small file with the task, for its submitter: a report, a table, a picture. Give its content as text, \
+                      or in base64. Attach before finish_task. The same file under the same name is kept once, so repeat the \
+                      call when the answer was lost.",
+        reads_only: false,
+        destroys: false,
+        is_idempotent: true,
+        reaches_out: false,
+        input: input::<AttachInput>,
+        output: output::<AttachOutput>,
     }
 }

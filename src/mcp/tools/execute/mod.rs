@@ -1,8 +1,9 @@
-//! The executor's tools: `claim_task`, `heartbeat_task`, `finish_task`, `defer_task`, `record_action`, for agents that speak MCP
-//! but cannot run HTTP calls. They are the executor API in other clothes, and refuse in its words.
+//! The executor's tools: `claim_task`, `heartbeat_task`, `finish_task`, `defer_task`, `record_action`, `attach_file`, for agents
+//! that speak MCP but cannot run HTTP calls. They are the executor API in other clothes, and refuse in its words.
 //!
 //! The executor is the one for which the owner granted `tasks:execute`; no argument names another.
 
+mod attach;
 mod claimed;
 mod record;
 
@@ -151,7 +152,8 @@ pub(super) struct EndOutput {
 #[cfg(not(target_arch = "wasm32"))]
 mod abouts;
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use abouts::{about_claim, about_defer, about_finish, about_heartbeat, about_record};
+pub(super) use abouts::{about_attach, about_claim, about_defer, about_finish, about_heartbeat, about_record};
+pub(super) use attach::attach;
 
 const AFTER_THE_END: &str =
     "The attempt is over: forget its claim_token. Call claim_task with a new request_id for the next task.";

@@ -62,9 +62,11 @@ pub(super) fn call(caller: &Caller<'_>, input: Input) -> Result<Given, ToolError
     let task = hub::get_task(caller.hub, &input.task_id)?.ok_or_else(|| ToolError::task_not_found(&input.task_id))?;
     let attendance = attendance(caller.hub, &task.full.head)?;
     let output = Output::of(&task, &attendance);
+    let files = hub::attachments(caller.hub, &input.task_id)?;
+    let shown = pieces::Shown { task: &task, files: &files };
     match part {
-        Some(part) => given(&pieces::paged(output, &task, part, input.offset.unwrap_or_default())?),
-        None => given(&pieces::filled(output, &task)),
+        Some(part) => given(&pieces::paged(output, &shown, part, input.offset.unwrap_or_default())?),
+        None => given(&pieces::filled(output, &shown)),
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::super::files::FileOut;
 use super::super::view;
 use crate::domain::ledger::OnUnknownAction;
 use crate::hub::{Attendance, Attendant, TaskDetail};
@@ -25,6 +26,7 @@ pub(super) enum Part {
     EarlierAttempts,
     ExternalActions,
     Actions,
+    Attachments,
     Instructions,
     Context,
 }
@@ -103,6 +105,9 @@ pub(super) struct Output {
     /// What becomes of it when an attempt is lost in the middle of such an action, if that is to ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) on_unknown_action: Option<&'static str>,
+    /// Its files, the newest first: get_attachment reads them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) attachments: Vec<FileOut>,
     pub(super) created_at: Moment,
     pub(super) updated_at: Moment,
     /// When the hub last heard from the attempt.
@@ -211,7 +216,7 @@ pub(super) struct Page {
     pub(super) part: Part,
     /// The character at which the text begins.
     pub(super) offset: usize,
-    /// The text; for data, external_actions, actions, messages, earlier_attempts and context a piece of JSON as text.
+    /// The text; for data, external_actions, actions, messages, earlier_attempts, attachments and context a piece of JSON as text.
     pub(super) text: String,
     /// Where the next page begins; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,6 +266,7 @@ impl Output {
             on_unknown_action: Some(task.full.on_unknown_action)
                 .filter(|wish| *wish != OnUnknownAction::default())
                 .map(OnUnknownAction::as_str),
+            attachments: vec![],
             created_at: Moment(head.created_at),
             updated_at: Moment(head.updated_at),
             heard_at: claim.map(|claim| Moment(claim.heard_at)),

@@ -2,10 +2,11 @@
 
 use serde_json::Value as Json;
 
+use super::super::files::FileOut;
 use super::super::view;
 use super::output::{Earlier, Message, Output, Page, Part, Truncated};
 use crate::domain::task::State;
-use crate::hub::{self, TaskDetail};
+use crate::hub::{self, FileView, TaskDetail};
 use crate::mcp::answer::{NOTICE, ToolError};
 use crate::mcp::budget::{self, Wish};
 use crate::mcp::moment::Moment;
@@ -14,6 +15,15 @@ use crate::mcp::moment::Moment;
 const EARLIER_SHOWN_MAX: usize = 5;
 /// What the list of truncated parts, and the hint to it, may cost.
 const TRUNCATED_COST_MAX: usize = 2_000;
+
+/// What the list of files may cost; of a hundred, some are shown.
+const ATTACHMENTS_COST_MAX: usize = 6_000;
+
+/// A task and its files.
+pub(super) struct Shown<'t> {
+    pub(super) task: &'t TaskDetail,
+    pub(super) files: &'t [FileView],
+}
 
 /// A text that shares an answer with others.
 struct Piece {
@@ -35,7 +45,7 @@ impl Piece {
             Part::Result | Part::Data | Part::Question => 40,
             Part::Error => 20,
             Part::Note | Part::ExternalActions | Part::Actions => 10,
-            Part::Messages | Part::EarlierAttempts | Part::Instructions | Part::Context => 2,
+            Part::Messages | Part::EarlierAttempts | Part::Attachments | Part::Instructions | Part::Context => 2,
         };
         match &self.content {
             Content::Text(text) => Wish { cost: budget::text_cost(text), weight, all_or_nothing: false },
@@ -104,11 +114,23 @@ fn earlier_attempts(task: &TaskDetail) -> Vec<Earlier> {
     task.notes.iter().map(shown).collect()
 }
 
+/// The files, the newest first: what the last attempt brought is what is looked for.
+fn attachments(shown: &Shown<'_>) -> Vec<FileOut> {
+    shown.files.iter().rev().map(FileOut::from).collect()
+}
+
 /// The task with as much of each of its texts as fits.
-pub(super) fn filled(mut output: Output, task: &TaskDetail) -> Output {
+pub(super) fn filled(mut output: Output, shown: &Shown<'_>) -> Output {
+    let task = shown.task;
     let mut earlier = earlier_attempts(task);
     earlier.drain(..earlier.len().saturating_sub(EARLIER_SHOWN_MAX));
     let pieces = pieces(task, &earlier);
+    let files = attachments(shown);
+    let listed = budget::fitting(&files, ATTACHMENTS_COST_MAX);
+    output.attachments = files.get(..listed).unwrap_or_default().to_vec();
+    if listed < files.len() {
+        note_truncated(&mut output, shown, Part::Attachments, 0);
+    }
     output.earlier_attempts = earlier;
     output.messages = messages(task);
     output.notice = (!pieces.is_empty()).then_some(NOTICE);
@@ -135,7 +157,7 @@ pub(super) fn filled(mut output: Output, task: &TaskDetail) -> Output {
             }
         };
         if grant < wish.cost {
-            note_truncated(&mut output, task, piece, chars);
+            note_truncated(&mut output, shown, piece.part, if piece.is_read_on_from_the_cut() { chars } else { 0 });
         }
     }
     if !output.truncated.is_empty() {
@@ -176,7 +198,8 @@ fn put(output: &mut Output, piece: &Piece, beginning: Option<&str>) {
                 earlier.note = Some(text);
             }
         }
-        Part::Data | Part::ExternalActions | Part::Actions | Part::Instructions | Part::Context => {}
+        Part::Data | Part::ExternalActions | Part::Actions => {}
+        Part::Attachments | Part::Instructions | Part::Context => {}
     }
 }
 
@@ -188,17 +211,17 @@ fn leave_out(output: &mut Output, part: Part) {
     }
 }
 
-fn note_truncated(output: &mut Output, task: &TaskDetail, piece: &Piece, chars: usize) {
-    if output.truncated.iter().any(|truncated| truncated.part == piece.part) {
+fn note_truncated(output: &mut Output, task: &Shown<'_>, part: Part, next_offset: usize) {
+    if output.truncated.iter().any(|truncated| truncated.part == part) {
         return;
     }
-    let next_offset = if piece.is_read_on_from_the_cut() { chars } else { 0 };
-    let length = whole(task, piece.part).map_or(0, |whole| whole.chars().count());
-    output.truncated.push(Truncated { part: piece.part, next_offset, length });
+    let length = whole(task, part).map_or(0, |whole| whole.chars().count());
+    output.truncated.push(Truncated { part, next_offset, length });
 }
 
 /// The whole of a part, as text.
-fn whole(task: &TaskDetail, part: Part) -> Option<String> {
+fn whole(shown: &Shown<'_>, part: Part) -> Option<String> {
+    let task = shown.task;
     let json = |value: &Option<Json>| value.as_ref().map(Json::to_string);
     let list = |text: serde_json::Result<String>| text.ok().filter(|text| text != "[]");
     match part {
@@ -211,14 +234,15 @@ fn whole(task: &TaskDetail, part: Part) -> Option<String> {
         Part::EarlierAttempts => list(serde_json::to_string(&earlier_attempts(task))),
         Part::ExternalActions => json(&task.full.external_actions),
         Part::Actions => json(&actions(task)),
+        Part::Attachments => list(serde_json::to_string(&attachments(shown))),
         Part::Instructions => Some(task.full.instructions.clone()),
         Part::Context => json(&task.full.context),
     }
 }
 
 /// The task with one page of one part.
-pub(super) fn paged(mut output: Output, task: &TaskDetail, part: Part, offset: u64) -> Result<Output, ToolError> {
-    let Some(whole) = whole(task, part) else {
+pub(super) fn paged(mut output: Output, shown: &Shown<'_>, part: Part, offset: u64) -> Result<Output, ToolError> {
+    let Some(whole) = whole(shown, part) else {
         let part = serde_json::to_value(part).unwrap_or_default();
         let sentence = format!(
             "This task has no {}; its state is {}. Call get_task without part to see what there is.",
