@@ -24,7 +24,10 @@ from __future__ import annotations
 import argparse
 import base64
 import codecs
+import collections
 import contextlib
+import getpass
+import hashlib
 import http.client
 import ipaddress
 import json
@@ -32,6 +35,7 @@ import os
 import random
 import re
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -52,7 +56,7 @@ try:
 except (ImportError, AttributeError):
     websocket = None
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2  # EXIT_USAGE: a person must change something first (arguments, key).
 COMMAND_RETRY_EXIT = 75  # EX_TEMPFAIL of sysexits.h.
@@ -73,6 +77,8 @@ OUTPUT_SETTLE_SECONDS = 1.0  # How long output is awaited after the command has 
 TICK_SECONDS = 0.1
 ANSWER_BYTES_MAX, OUTPUT_BYTES_MAX, RESULT_BYTES_DEFAULT = 8 << 20, 8 << 20, 262_144
 TAIL_BYTES, ERROR_CHARS, NOTE_CHARS = 8_192, 4_000, 500
+CLOCK_SECONDS_MAX, VERSION_SECONDS_MAX = 60, 20  # A clock this far off is told; how long a program may take to say its version.
+PIECE_BYTES = 65_536  # In which files are sent, received and hashed.
 
 # Why a command is stopped, in the words of the log.
 STOPPED = {
@@ -263,6 +269,62 @@ def hub_address(url: str, allow_http: bool):
     return parts.scheme, parts.hostname, parts.port, parts.path.rstrip("/")
 
 
+# Runners: what is run for a task. One table holds all that the relay knows of the models' command lines.
+
+# program: looked up on PATH. arguments: `{work}` is the attempt's folder, `{prompt}` and `{answer}` files in it.
+# prompt: how the prompt goes in (stdin, file). answer: how the answer comes out (stdout, file, or json:FIELD of stdout).
+# failed: json FIELD=VALUE that means failure in spite of exit code 0. session: where the session's id is
+# (json:FIELD, or line:FIELD of the first JSON line that has it); resume: the arguments that go on with `{session}`.
+Preset = collections.namedtuple("Preset", "program arguments prompt answer failed session resume advice")
+RUNNERS = {
+    "claude": Preset(
+        "claude", ["-p", "--output-format", "json", "--add-dir", "{work}"], "stdin", "json:result", ("is_error", True),
+        "json:session_id", ["-p", "--output-format", "json", "--add-dir", "{work}", "--resume", "{session}"],
+        'What it may do unasked stands in its own settings; or add "arguments": ["--permission-mode", "acceptEdits"]'),
+    "codex": Preset(
+        "codex", ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", "--json", "--output-last-message", "{answer}",
+                  "-"], "stdin", "file", None, "line:thread_id",
+        ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", "--json", "--output-last-message", "{answer}",
+         "resume", "{session}", "-"],
+        "It may write to its working folder, and has no network unless its own config says so"),
+    "grok": Preset(
+        "grok", ["--no-auto-update", "--output-format", "json", "--prompt-file", "{prompt}"], "file", "json:text",
+        ("stopReason", "Cancelled"), "json:sessionId",
+        ["--no-auto-update", "--output-format", "json", "--resume", "{session}", "--prompt-file", "{prompt}"],
+        'It stops where it would have to ask; to let it do all unasked, add "arguments": ["--always-approve"]'),
+    "gemini": Preset(
+        "gemini", ["--output-format", "json", "--include-directories", "{work}"], "stdin", "json:response", None, None, None,
+        'What it may do unasked stands in its own settings; or add "arguments": ["--approval-mode", "auto_edit"]'),
+    "echo": Preset("cat", [], "stdin", "stdout", None, None, None, "It answers with its prompt: for tests"),
+}
+AUTOMATIC = ("claude", "codex", "grok", "gemini")  # In this order one is taken if none is named.
+
+
+class Runner:
+    """A program with its arguments, and the name of its preset; None for a command that reads the task as JSON."""
+
+    def __init__(self, words: list, preset=None, more=()):
+        self.words, self.preset, self.more = words, preset, list(more)
+
+
+def runner_from(setup, command):
+    """What is to be run: the command after `--`, else the option, else what relay.json says. ValueError if it is not there."""
+    config, preset = setup.config, getattr(setup.options, "runner", None)
+    if not command and not preset:
+        command, preset = config.get("command"), config.get("runner")
+    if command:
+        runner = Runner(list(command))
+    elif not preset:
+        return None
+    elif preset not in RUNNERS:
+        raise ValueError(f"there is no runner {preset!r}; there are {', '.join(RUNNERS)}, or give a command of your own")
+    else:
+        runner = Runner([RUNNERS[preset].program], preset, config.get("arguments") or [])
+    if shutil.which(runner.words[0], path=setup.environ.get("PATH")) is None:
+        raise ValueError(f"cannot find or execute the command {runner.words[0]!r}; PATH is {setup.environ.get('PATH')}")
+    return runner
+
+
 class Claim:
     """What the hub handed over: the task, the token that proves it, and the lease, renewed by heartbeats."""
 
@@ -336,7 +398,7 @@ class Log:
 class Hub:
     """The executor API over HTTP: one call, one connection, always with a time limit; no retries, no redirects."""
 
-    def __init__(self, url: str, key: str, log, allow_http: bool = False):
+    def __init__(self, url: str, key, log, allow_http: bool = False):
         self._scheme, self._host, self._port, self._path = hub_address(url, allow_http)
         self.url, self.key, self._log = url.strip().rstrip("/"), key, log
         self._tls = ssl.create_default_context() if self._scheme == "https" else None
@@ -345,34 +407,60 @@ class Hub:
 
     def call(self, path: str, body: dict, timeout: float, abortable: bool = False):
         """The answer's JSON object, or None for 204. Raises HubError."""
+        data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        return self._exchange("POST", path, timeout, data, {"Content-Type": "application/json"}, abortable)
+
+    def fetch(self, path: str, timeout: float, take=None):
+        """GET without the key: the answer's bytes, or None if `take` was given them piece by piece. Raises HubError."""
+        return self._exchange("GET", path, timeout, None, {"Authorization": None, "Accept": "*/*"}, False, take or bytes)
+
+    def _exchange(self, method, path, timeout, body, headers, abortable=False, take=None):
+        """One call, one connection. `take` receives the raw answer: `bytes` for all at once, or a function for pieces."""
         connection = self._connect(timeout)
         if abortable:
             self._abortable = connection
+        error = answer = None
         try:
             connection.connect()
             if abortable and self._aborting:
                 raise OSError("the call was abandoned")
-            headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json",
-                       "Accept": "application/json", "User-Agent": f"taskhub-relay/{VERSION}", "Connection": "close"}
-            connection.request("POST", self._path + path, json.dumps(body, ensure_ascii=False).encode(), headers)
+            try:
+                connection.request(method, self._path + path, body, self._headers(headers))
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # A hub that refuses a large body may close before it has read it; its answer says why.
             response = connection.getresponse()
-            data = response.read(ANSWER_BYTES_MAX)
-            answer, error = None, None
             if not 200 <= response.status < 300:
-                error = refusal_from(response.status, response.headers, data)
-            elif response.status != 204:
-                answer = json.loads(data)
-                if not isinstance(answer, dict):
-                    raise ValueError("the answer is not a JSON object")
+                error = refusal_from(response.status, response.headers, response.read(ANSWER_BYTES_MAX))
+            elif take is None:
+                answer = self._object(response)
+            elif take is bytes:
+                answer = response.read(ANSWER_BYTES_MAX)
+            else:
+                for piece in iter(lambda: response.read(PIECE_BYTES), b""):
+                    take(piece)
         except (OSError, http.client.HTTPException, ValueError) as cause:
-            detail = one_line(f"{type(cause).__name__}: {cause}", 200)
-            error = HubError(0, "no_answer", detail, True)
+            error = HubError(0, "no_answer", one_line(f"{type(cause).__name__}: {cause}", 200), True)
         finally:
             connection.close()
         if not (abortable and self._aborting):
             self._tell_trouble(error)
         if error:
             raise error
+        return answer
+
+    def _headers(self, more: dict) -> dict:
+        usual = {"Authorization": f"Bearer {self.key}" if self.key else None, "Accept": "application/json",
+                 "User-Agent": f"taskhub-relay/{VERSION}", "Connection": "close"}
+        return {name: value for name, value in {**usual, **more}.items() if value is not None}
+
+    @staticmethod
+    def _object(response):
+        data = response.read(ANSWER_BYTES_MAX)
+        if response.status == 204:
+            return None
+        answer = json.loads(data)
+        if not isinstance(answer, dict):
+            raise ValueError("the answer is not a JSON object")
         return answer
 
     @contextlib.contextmanager
@@ -392,6 +480,18 @@ class Hub:
         finally:
             connection.close()
 
+    def look(self) -> str:
+        """Connects and says how, or raises what stands in the way."""
+        connection = self._connect(CALL_TIMEOUT_SECONDS)
+        try:
+            connection.connect()
+            peer = connection.sock.getpeername()[:2]
+            via = f" (through a proxy for {self._host})" if connection._tunnel_host else ""
+            kind = connection.sock.version() if self._tls else "plain http"
+            return f"connected to {peer[0]} port {peer[1]}{via}, {kind}"
+        finally:
+            connection.close()
+
     def abort(self):
         """Ends abortable calls, now and from now on: they fail as if the answer had been lost."""
         self._aborting = True
@@ -407,12 +507,14 @@ class Hub:
 
     def _connect(self, timeout: float):
         if self._scheme == "http":
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout, blocksize=PIECE_BYTES)
         proxy = urllib.request.getproxies().get("https")
         if not proxy or urllib.request.proxy_bypass(self._host):
-            return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+            return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls,
+                                               blocksize=PIECE_BYTES)
         via = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
-        connection = http.client.HTTPSConnection(via.hostname, via.port or 8080, timeout=timeout, context=self._tls)
+        connection = http.client.HTTPSConnection(via.hostname, via.port or 8080, timeout=timeout, context=self._tls,
+                                                 blocksize=PIECE_BYTES)
         login = urllib.parse.unquote(f"{via.username}:{via.password or ''}") if via.username else None
         credentials = {"Proxy-Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
         connection.set_tunnel(self._host, self._port or 443, credentials)
@@ -857,87 +959,463 @@ class Relay:
             self.log(f"giving up: {error.code}: {error.detail}")
 
 
+# Configuration: one file of this user's, which holds the key.
+
+def places(environ):
+    """Where this user's relay.json and the relay's state folder are, by the XDG variables."""
+    def base(variable, usual):
+        path = environ.get(variable, "")
+        return path if os.path.isabs(path) else os.path.join(os.path.expanduser("~"), usual)
+    return (os.path.join(base("XDG_CONFIG_HOME", ".config"), "taskhub", "relay.json"),
+            os.path.join(base("XDG_STATE_HOME", os.path.join(".local", "state")), "taskhub"))
+
+
+def write_private(path: str, text: str):
+    """Replaces a file whole or not at all, readable by this user only; makes its folder likewise if there is none."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".relay-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_config(path: str) -> dict:
+    """What relay.json says; nothing if there is none. ValueError says what to mend in it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON ({error}): mend it, or enroll again with a new code") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} must hold one JSON object: mend it, or enroll again with a new code")
+    for name, kind, shape in CONFIG_FIELDS:
+        value = config.get(name)
+        if value is not None and not (isinstance(value, kind) and not isinstance(value, bool) and (
+                kind is not list or all(isinstance(item, str) and item for item in value))):
+            raise ValueError(f"{path}: {name} must be {shape} or null")
+    return config
+
+
+CONFIG_FIELDS = (
+    ("url", str, "the hub's address, a text"), ("executor", str, "this executor's name, a text"),
+    ("key", str, "the executor's key, a text"), ("runner", str, f"one of {', '.join(RUNNERS)}"),
+    ("command", list, "a list of texts, the program first"), ("arguments", list, "a list of texts"),
+    ("directory", str, "a folder, a text"), ("queues", list, "a list of names"), ("concurrency", int, "a whole number"),
+    ("wake_secret", str, "the secret of hub's wakes (whsec_...), a text"), ("wake_bearer", str, "a text"),
+    ("path", str, "what PATH is to have besides, a text"))
+
+
+class Setup:
+    """What holds for this call: the options, before the environment, before relay.json."""
+
+    def __init__(self, options, environ, log: Log):
+        usual_config, self.state = places(environ)
+        self.path = options.config or environ.get("TASKHUB_CONFIG") or usual_config
+        self.options, self.environ, self._log = options, environ, log
+        self.config = read_config(self.path)
+        self.url = options.hub or environ.get("TASKHUB_URL") or self.config.get("url")
+        log.secrets.update(self.config[name] for name in ("key", "wake_secret", "wake_bearer") if self.config.get(name))
+        if self.config.get("path"):  # A service is started with less than its user's PATH.
+            known = environ.get("PATH", "").split(os.pathsep)
+            more = [place for place in self.config["path"].split(os.pathsep) if place not in known]
+            environ["PATH"] = os.pathsep.join([*known, *more])
+
+    def hub(self, log) -> Hub:
+        """The hub to call; ValueError says what is missing."""
+        if not self.url:
+            raise ValueError("which hub? Enroll with a code of the owner's (relay.py enroll --url URL CODE), give --hub URL "
+                             "or set TASKHUB_URL")
+        return Hub(self.url, self._key(), log, self.options.allow_http)
+
+    def _key(self) -> str:
+        key_file, key = self.options.key_file, self.environ.get("TASKHUB_KEY", "").strip()
+        if key_file:
+            with open(key_file, encoding="utf-8") as file:
+                key = file.read().strip()
+                self._warn_of_readers(file, key_file)
+        elif not key and self.config.get("key"):
+            if self.config.get("url") and self.url.strip().rstrip("/") != self.config["url"].strip().rstrip("/"):
+                raise ValueError(f"the key in {self.path} belongs to {self.config['url']} and is not sent to {self.url}: "
+                                 "leave --hub and TASKHUB_URL out, or give that hub's key in TASKHUB_KEY")
+            key = self.config["key"]
+            with open(self.path, encoding="utf-8") as file:
+                self._warn_of_readers(file, self.path)
+        if not re.fullmatch(r"exk_[!-~]+", key):
+            raise ValueError("no usable executor key (exk_...): enroll with a code of the owner's (relay.py enroll --url URL "
+                             "CODE), set TASKHUB_KEY, or name the key's file with --key-file")
+        self._log.secrets.add(key)
+        return key
+
+    def _warn_of_readers(self, file, path):
+        if os.fstat(file.fileno()).st_mode & 0o077:
+            self._log(f"others on this machine can read the key: chmod 600 {path}")
+
+
+def enroll(setup: Setup, log: Log) -> int:
+    """Trades a one-time code for a key and writes relay.json. Safe to repeat: the nonce stays until there is an answer."""
+    options, pending = setup.options, setup.path + ".enroll"
+    if not re.fullmatch(r"enr_[!-~]+", options.code.strip()):
+        raise ValueError("an enrolment code begins with enr_: copy the whole code that the owner was given")
+    if not setup.url:
+        raise ValueError("which hub? Give its address: relay.py enroll --url https://hub.example CODE")
+    code = options.code.strip()
+    log.secrets.add(code)
+    fingerprint = hashlib.sha256(code.encode()).hexdigest()
+    begun = read_config(pending)
+    if begun.get("code_sha256") != fingerprint:
+        begun = {"code_sha256": fingerprint, "nonce": uuid.uuid4().hex}
+        write_private(pending, json.dumps(begun) + "\n")
+    hub, give_up_at = Hub(setup.url, None, log, options.allow_http), now() + ONCE_PATIENCE_SECONDS
+    answer = persist(lambda _: hub.call("/executor/enroll", {"code": code, "nonce": begun["nonce"]}, CALL_TIMEOUT_SECONDS),
+                     lambda: give_up_at) or {}
+    key, executor = answer.get("key"), answer.get("executor")
+    if not isinstance(key, str) or not isinstance(executor, str):
+        raise ValueError("the hub's answer holds no key: it is older or newer than this relay; download relay.py from it again")
+    log.secrets.add(key)
+    config = {**setup.config, "url": hub.url, "executor": executor, "key": key, "path": setup.environ.get("PATH", ""),
+              **enrolled_work(options, setup.config)}
+    write_private(setup.path, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(pending)
+    does = config["runner"] or (shlex.join(config["command"]) if config["command"] else None)
+    print(f"enrolled as executor {executor} at {hub.url}; the key is in {setup.path}")
+    print(f"runs      {does} for each task" if does else
+          "runs      nothing yet: none of " + ", ".join(AUTOMATIC) + " is on PATH. Install one, or put your own program into "
+          f'{setup.path}: "command": ["program", "argument"]')
+    print("next      relay.py doctor, then relay.py run")
+    return EXIT_OK
+
+
+def enrolled_work(options, config: dict) -> dict:
+    """What relay.json is to say of the work: the options, else what it said before, else a runner that is there."""
+    work = {name: config.get(name) for name in ("runner", "command", "queues")}
+    if options.command:
+        work.update(runner=None, command=["/bin/sh", "-c", options.command])
+    elif options.runner:
+        work.update(runner=options.runner, command=None)
+    elif not work["runner"] and not work["command"]:
+        work["runner"] = next((name for name in AUTOMATIC if shutil.which(RUNNERS[name].program)), None)
+    if options.queues:
+        work["queues"] = names_in(options.queues)
+    return {**work, "concurrency": options.concurrency or config.get("concurrency") or 1}
+
+
+def names_in(text: str) -> list:
+    """A list written with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+# Looking after the installation.
+
+Check = collections.namedtuple("Check", "name state says todo")  # state: ok, note (works, but look at it), wrong.
+
+
+def doctor(setup, trouble, environ, as_json: bool) -> int:
+    """Looks at everything that a relay needs, and says what to do about each. `trouble` is why there is no setup."""
+    checks = [check_python(), check_config(setup, trouble)]
+    if setup:
+        checks += [*check_state(setup), *check_hub(setup), check_runner(setup), check_service(environ), check_library()]
+    if as_json:
+        print(json.dumps([check._asdict() for check in checks], indent=2))
+    else:
+        for check in checks:
+            print(f"{check.state:5} {check.name:11} {one_line(check.says, 300)}")
+            if check.todo:
+                print(f"{'':17} -> {one_line(check.todo, 400)}")
+    wrong = sum(check.state == "wrong" for check in checks)
+    if not as_json:
+        print(f"{wrong} of {len(checks)} things are wrong" if wrong else "all is well")
+    return EXIT_FAILED if wrong else EXIT_OK
+
+
+def check_python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    good = sys.version_info >= (3, 8)
+    return Check("python", "ok" if good else "wrong", f"{version} at {sys.executable}",
+                 None if good else "install Python 3.8 or later")
+
+
+def check_config(setup, trouble) -> Check:
+    if setup is None:
+        return Check("config", "wrong", trouble, "mend or remove that file; relay.py enroll writes it anew")
+    if not setup.config:
+        if setup.environ.get("TASKHUB_KEY") or setup.options.key_file:
+            return Check("config", "ok", f"no {setup.path}; the key comes from elsewhere", None)
+        return Check("config", "wrong", f"no {setup.path}", "ask the owner for a code, then: relay.py enroll --url URL CODE")
+    folder = os.path.dirname(os.path.abspath(setup.path))
+    if os.stat(setup.path).st_mode & 0o077:
+        return Check("config", "wrong", f"others on this machine can read {setup.path}, which holds the key",
+                     f"chmod 600 {shlex.quote(setup.path)}; if others use this machine, ask the owner for a new key too")
+    if os.stat(folder).st_mode & 0o022:
+        return Check("config", "wrong", f"others on this machine can replace files in {folder}",
+                     f"chmod 700 {shlex.quote(folder)}")
+    return Check("config", "ok", f"{setup.path}, executor {setup.config.get('executor')}", None)
+
+
+def check_state(setup):
+    if not os.path.isdir(setup.state):
+        return [Check("state", "ok", f"{setup.state} is not there yet; it is made when it is needed", None)]
+    if os.stat(setup.state).st_mode & 0o077:
+        return [Check("state", "wrong", f"others on this machine can look into {setup.state}, which holds claim tokens",
+                      f"chmod 700 {shlex.quote(setup.state)}")]
+    if not os.access(setup.state, os.W_OK | os.X_OK):
+        return [Check("state", "wrong", f"this user cannot write to {setup.state}",
+                      f"sudo chown -R {getpass.getuser()} {shlex.quote(setup.state)}")]
+    return [Check("state", "ok", setup.state, None)]
+
+
+def check_hub(setup):
+    """From the name to the clock: the first thing that is wrong hides the rest."""
+    try:
+        hub = setup.hub(lambda _: None)
+    except (ValueError, OSError) as error:
+        return [Check("hub", "wrong", str(error), "set it right, then run doctor again")]
+    checks = [check_network(hub)]
+    if checks[-1].state == "wrong":
+        return checks
+    before = now(), time.time()
+    try:
+        answer = hub.call("/executor/ping", {"version": f"relay/{VERSION}"}, CALL_TIMEOUT_SECONDS) or {}
+    except HubError as error:
+        key = error.status in (401, 403)
+        todo = ("the key was revoked, or belongs to another hub: ask the owner for a new code and enroll again"
+                if error.status == 401 else "do what it says, or try again later" if error.status else
+                "is this a hub? Open its address with /healthz in a browser")
+        return [*checks, Check("key" if key else "hub", "wrong", f"{error.code}: {error.detail}", todo)]
+    executor, expected = answer.get("executor"), setup.config.get("executor")
+    checks.append(Check("key", "ok", f"the hub knows this key as executor {executor}", None)
+                  if expected in (None, executor) or setup.environ.get("TASKHUB_KEY") else
+                  Check("key", "note", f"the key is executor {executor}'s, {setup.path} says {expected}",
+                        "enroll again if that is not meant"))
+    checks.append(check_clock(number(answer.get("server_time"), 0) / 1000, (before[1] + time.time()) / 2))
+    paused = "the owner has paused this executor: it gets nothing until it is resumed" if answer.get("paused") else None
+    checks.append(Check("work", "note" if paused else "ok", paused or str(answer.get("next") or "it may claim"),
+                        "ask the owner to resume it" if paused else None))
+    return [*checks, check_version(hub)]
+
+
+def check_network(hub: Hub) -> Check:
+    try:
+        way = hub.look()
+    except ssl.SSLCertVerificationError as error:
+        return Check("tls", "wrong", f"the certificate of {hub.url} is not accepted: {error.verify_message}",
+                     "set this machine's date right and install its CA certificates (Debian: ca-certificates); behind a proxy "
+                     "that looks into TLS, name its CA in SSL_CERT_FILE")
+    except ssl.SSLError as error:
+        return Check("tls", "wrong", f"no TLS with {hub.url}: {error}", "does that port speak https? Check the address and proxy")
+    except socket.gaierror as error:
+        return Check("network", "wrong", f"the name in {hub.url} is not found: {error}", "check the address, and this machine's DNS")
+    except (OSError, http.client.HTTPException) as error:
+        return Check("network", "wrong", f"no connection to {hub.url}: {type(error).__name__}: {error}",
+                     "is the hub up, and is there a firewall? A proxy is named in https_proxy")
+    return Check("network", "ok", way, None)
+
+
+def check_clock(hub_time: float, own_time: float) -> Check:
+    ahead = own_time - hub_time
+    says = f"this machine is {abs(ahead):.1f} s {'ahead of' if ahead >= 0 else 'behind'} the hub"
+    if abs(ahead) < CLOCK_SECONDS_MAX:
+        return Check("clock", "ok", says, None)
+    return Check("clock", "note", f"{says}; the relay does not mind, other programs and certificates may",
+                 "turn on time synchronisation: sudo timedatectl set-ntp true")
+
+
+def check_version(hub: Hub) -> Check:
+    with open(os.path.abspath(__file__), "rb") as file:
+        own = hashlib.sha256(file.read()).hexdigest()
+    try:
+        sums = hub.fetch("/kit/SHA256SUMS", CALL_TIMEOUT_SECONDS).decode(errors="replace")
+    except HubError as error:
+        return Check("version", "ok", f"relay {VERSION}; the hub offers no kit to compare it with ({error.code})", None)
+    offered = next((line.split()[0] for line in sums.splitlines() if line.split()[1:] in (["relay.py"], ["*relay.py"])), None)
+    if offered in (None, own):
+        return Check("version", "ok", f"relay {VERSION}, as the hub offers it" if offered else f"relay {VERSION}", None)
+    return Check("version", "note", f"relay {VERSION} is not the one that the hub offers",
+                 f"curl -fsSL {hub.url}/kit/install.sh | sh -s -- --upgrade")
+
+
+def check_runner(setup) -> Check:
+    try:
+        runner = runner_from(setup, [])
+    except ValueError as error:
+        return Check("runner", "wrong", str(error), f"name a runner or a command in {setup.path}, or install that program")
+    if runner is None:
+        return Check("runner", "note", "nothing is to be run: claims are for the verbs only",
+                     f'put "runner": "{AUTOMATIC[0]}" or "command": ["program", "argument"] into {setup.path}, or give a command '
+                     "after --")
+    found = shutil.which(runner.words[0])
+    if runner.preset is None:
+        return Check("runner", "ok", f"the command {found}", None)
+    try:
+        said = subprocess.run([found, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=VERSION_SECONDS_MAX, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("runner", "wrong", f"{found} --version does not work: {one_line(str(error), 200)}",
+                     f"run it by hand; reinstall {runner.preset}, or sign in to it")
+    version = one_line(readable(said), 80)
+    return Check("runner", "ok", f"{runner.preset} at {found}, {version}. {RUNNERS[runner.preset].advice}", None)
+
+
+def check_service(environ) -> Check:
+    home = os.path.expanduser("~")
+    unit = os.path.join(os.path.dirname(os.path.dirname(places(environ)[0])), "systemd", "user", "taskhub-relay.service")
+    agents = os.path.join(home, "Library", "LaunchAgents")
+    agent = next((name for name in (os.listdir(agents) if os.path.isdir(agents) else []) if "taskhub" in name), None)
+    if os.path.exists(unit):
+        if said_by("systemctl", "--user", "is-active", "taskhub-relay") != "active":
+            return Check("service", "wrong", "the systemd user unit taskhub-relay is not running",
+                         "systemctl --user restart taskhub-relay; why it ended: journalctl --user -u taskhub-relay -n 50")
+        if said_by("loginctl", "show-user", getpass.getuser(), "-p", "Linger", "--value") == "no":
+            return Check("service", "note", "taskhub-relay runs, but ends when this user logs out",
+                         f"sudo loginctl enable-linger {getpass.getuser()}")
+        return Check("service", "ok", "the systemd user unit taskhub-relay is running", None)
+    if agent:
+        label = agent[:-len(".plist")] if agent.endswith(".plist") else agent
+        if said_by("launchctl", "list", label) is None:
+            return Check("service", "wrong", f"the launch agent {label} is not loaded",
+                         f"launchctl load {shlex.quote(os.path.join(agents, agent))}")
+        return Check("service", "ok", f"the launch agent {label} is loaded", None)
+    return Check("service", "note", "no service is installed", "start the relay yourself (relay.py run), or run install.sh again")
+
+
+def said_by(*words):
+    """What a program prints, or None if it cannot be run or says nothing."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=VERSION_SECONDS_MAX, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return readable(done.stdout) or None
+
+
+def check_library() -> Check:
+    if websocket:
+        return Check("listening", "ok", "websocket-client is there: the hub tells this relay of work at once", None)
+    return Check("listening", "ok", "websocket-client is not there: the relay polls, which works as well, a little later", None)
+
+
 def ping(hub: Hub) -> int:
-    """Prints what the hub says about this executor. The one place that looks at this machine's wall clock."""
+    """Prints what the hub says about this executor. Like doctor, it looks at this machine's wall clock."""
     before = time.time()
     answer = hub.call("/executor/ping", {"version": f"relay/{VERSION}"}, CALL_TIMEOUT_SECONDS) or {}
-    ahead = (before + time.time()) / 2 - number(answer.get("server_time"), 0) / 1000
-    queues = [f"{q.get('name')} ({q.get('ready')} ready)" for q in answer.get("queues") or [] if isinstance(q, dict)]
+    clock = check_clock(number(answer.get("server_time"), 0) / 1000, (before + time.time()) / 2)
+    queues = [f"{q.get('name') or 'addressed to it'} ({q.get('ready')} ready)"
+              for q in answer.get("queues") or [] if isinstance(q, dict)]
     print(f"executor  {answer.get('executor')}, holding {answer.get('held')} tasks")
     print(f"queues    {', '.join(queues) or 'none: only tasks addressed to this executor'}")
     print(f"hub       {answer.get('hub_version')} at {hub.url}; relay {VERSION}")
-    print(f"clock     this machine is {abs(ahead):.1f} s {'ahead of' if ahead >= 0 else 'behind'} the hub (harmless)")
+    print(f"clock     {clock.says}")
     print("limits    " + ", ".join(f"{name} {value}" for name, value in (answer.get("limits") or {}).items()))
     return EXIT_OK
 
 
-def read_key(key_file, log: Log) -> str:
-    """The executor's key from the file or the environment; ValueError says what to do."""
-    if key_file:
-        with open(key_file, encoding="utf-8") as file:
-            key = file.read().strip()
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                log(f"others on this machine can read the key: chmod 600 {key_file}")
-    else:
-        key = os.environ.get("TASKHUB_KEY", "").strip()
-    if not re.fullmatch(r"exk_[!-~]+", key):
-        raise ValueError("no usable executor key (exk_...): set TASKHUB_KEY, or name its file with --key-file")
-    log.secrets.add(key)
-    return key
-
+# The command line.
 
 def parse_arguments(argv):
     """The options, and the command after `--`."""
     split = argv.index("--") if "--" in argv else len(argv)
     parser = argparse.ArgumentParser(prog="relay.py", description="Runs a command for each task of a taskhub executor.",
-                                     epilog="The key comes from TASKHUB_KEY or --key-file, never from an argument.")
+                                     epilog="The key comes from relay.json, TASKHUB_KEY or --key-file, never from an argument.")
     parser.add_argument("--version", action="version", version=f"taskhub relay {VERSION}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run | once | ping")
-    for verb, does in (("run", "claim and run tasks until stopped"), ("once", "run what is ready, then exit"),
-                       ("ping", "print what the hub says about this executor")):
-        usage = f"relay.py {verb} [options]" + ("" if verb == "ping" else " -- command args ...")
-        add = verbs.add_parser(verb, help=does, usage=usage).add_argument
-        add("--hub", default=os.environ.get("TASKHUB_URL"), help="the hub's URL (or TASKHUB_URL)")
-        add("--key-file", help="a file that holds the executor's key (or the key in TASKHUB_KEY)")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb, does, add_options in VERBS:
+        adds = {} if verb not in ("run", "once") else {"usage": f"relay.py {verb} [options] [-- command args ...]"}
+        add = verbs.add_parser(verb, help=does, description=does, **adds).add_argument
+        add("--hub", "--url", help="the hub's URL (or TASKHUB_URL; else what relay.json says)")
+        add("--config", help="another relay.json (or TASKHUB_CONFIG)")
+        add("--key-file", help="a file that holds only the executor's key")
         add("--allow-http", action="store_true", help="plain http to another machine, on a network you trust")
-        if verb != "ping":
-            add("--queues", default="", help="only these queues, with commas between (default: all served)")
-            if verb == "run":
-                add("--no-listen", action="store_true", help="poll, even where the relay could listen")
-            add("--concurrency", type=int, default=1, help="commands that may run at a time (default 1)")
-            add("--grace", type=float, default=GRACE_SECONDS,
-                help="seconds from SIGTERM to SIGKILL when a command must stop (default %(default)s)")
+        add_options(add)
     options, command = parser.parse_args(argv[:split]), argv[split + 1:]
-    if not options.hub:
-        parser.error("which hub? Give --hub URL or set TASKHUB_URL")
-    if options.verb != "ping":
-        if not command:
-            parser.error(f"which command? Put it after two dashes: relay.py {options.verb} -- command args")
-        if shutil.which(command[0]) is None:
-            parser.error(f"cannot find or execute the command {command[0]!r}")
-        if options.concurrency < 1 or not 0 <= options.grace <= 3600:
-            parser.error("--concurrency starts at 1, --grace is 0 to 3600 seconds")
+    if "grace" in options and not 0 <= options.grace <= 3600:
+        parser.error("--grace is 0 to 3600 seconds")
+    if getattr(options, "concurrency", None) is not None and options.concurrency < 1:
+        parser.error("--concurrency starts at 1")
     return options, command
+
+
+def work_options(add):
+    add("--queues", default="", help="only these queues, with commas between (default: all served)")
+    add("--concurrency", type=int, help="commands that may run at a time (default 1)")
+
+
+def run_options(add):
+    work_options(add)
+    add("--runner", choices=sorted(RUNNERS), help="a model's command line instead of a command")
+    add("--grace", type=float, default=GRACE_SECONDS,
+        help="seconds from SIGTERM to SIGKILL when a command must stop (default %(default)s)")
+
+
+def listen_options(add):
+    run_options(add)
+    add("--no-listen", action="store_true", help="poll, even where the relay could listen")
+
+
+def enroll_options(add):
+    work_options(add)
+    add("--runner", choices=sorted(RUNNERS), help="the model's command line to run (default: the first that is found)")
+    add("--command", help="a line for sh to run instead, for each task")
+    add("code", metavar="CODE", help="the one-time code that the owner was given")
+
+
+def json_option(add):
+    add("--json", action="store_true", help="print JSON")
+
+
+VERBS = (
+    ("run", "claim and run tasks until stopped", listen_options),
+    ("once", "run what is ready, then exit", run_options),
+    ("doctor", "look whether all is well, and say what to do if not", json_option),
+    ("ping", "print what the hub says about this executor", lambda add: None),
+    ("enroll", "trade a one-time code for a key, and write relay.json", enroll_options),
+)
 
 
 def main(argv) -> int:
     options, command = parse_arguments(argv)
-    log = Log()
+    log, environ = Log(), dict(os.environ)
+    setup = trouble = None
     try:
-        quiet = options.verb == "ping"  # It tries once, and says itself what came of it.
-        hub = Hub(options.hub, read_key(options.key_file, log), (lambda _: None) if quiet else log, options.allow_http)
+        setup = Setup(options, environ, log)
+    except (ValueError, OSError) as error:
+        trouble = str(error)
+    if options.verb == "doctor":
+        return doctor(setup, trouble, environ, options.json)
+    try:
+        if setup is None:
+            raise ValueError(trouble)
+        if options.verb == "enroll":
+            return enroll(setup, log)
+        if options.verb == "ping":  # It tries once, and says itself what came of it.
+            return ping(setup.hub(lambda _: None))
+        runner = runner_from(setup, command)
+        if runner is None:
+            raise ValueError(f"which command? Put it after two dashes: relay.py {options.verb} -- command args; or name a runner "
+                             f"or a command in {setup.path}")
+        return run(setup, runner, log)
+    except HubError as error:
+        log(f"{error.code}: {error.detail}")
+        return EXIT_USAGE if error.status == 401 else EXIT_FAILED
     except (ValueError, OSError) as error:
         log(str(error))
         return EXIT_USAGE
-    if options.verb == "ping":
-        try:
-            return ping(hub)
-        except HubError as error:
-            log(f"{error.code}: {error.detail}")
-            return EXIT_USAGE if error.status == 401 else EXIT_FAILED
-    queues = [queue.strip() for queue in options.queues.split(",") if queue.strip()]
+
+
+def run(setup: Setup, runner, log: Log) -> int:
+    options, config = setup.options, setup.config
+    queues = names_in(options.queues) or config.get("queues") or []
+    concurrency = options.concurrency or config.get("concurrency") or 1
     listen = options.verb == "run" and not options.no_listen
-    return Relay(hub, log, command, queues, options.concurrency, options.grace, options.verb == "once", listen).run()
+    return Relay(setup.hub(log), log, runner.words, queues, concurrency, options.grace, options.verb == "once", listen).run()
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class ScriptedHub:
     """Answers each path from its list of replies, and once that is used up as an idle, healthy hub would."""
 
     def __init__(self):
-        self.calls, self.scripts, self.closing = [], {}, threading.Event()
+        self.calls, self.scripts, self.files, self.closing = [], {}, {}, threading.Event()
         self.limits = {"result_bytes_max": 262_144, "claim_wait_seconds_max": 25, "note_chars_max": 2_000}
         hub = self
 
@@ -98,6 +98,14 @@ class ScriptedHub:
                     self.wfile.write(data[:len(data) // 2] if reply.cut else data)
                 except OSError:
                     pass
+
+            def do_GET(self):
+                data = hub.files.get(self.path)
+                hub.calls.append((self.path, None, self.headers))
+                self.send_response(404 if data is None else 200)
+                self.send_header("Content-Length", str(len(data or b"")))
+                self.end_headers()
+                self.wfile.write(data or b"")
 
             def log_message(self, *_):
                 pass
@@ -157,7 +165,8 @@ class RelayTest(unittest.TestCase):
         self.process = subprocess.Popen(
             [sys.executable, RELAY, verb, "--hub", hub or self.hub.url, *options, *command], cwd=self.directory,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-            env={"PATH": os.environ["PATH"], "TASKHUB_KEY": KEY, **(env or {})})
+            env={"PATH": os.environ["PATH"], "TASKHUB_KEY": KEY, "XDG_CONFIG_HOME": str(self.directory / "config"),
+                 "XDG_STATE_HOME": str(self.directory / "state"), **(env or {})})
         self.addCleanup(self.process.stdout.close)
         self.addCleanup(self.end)
 
