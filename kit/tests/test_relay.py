@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 
 RELAY = pathlib.Path(__file__).resolve().parent.parent / "relay.py"
 KEY = "exk_tester.c2VjcmV0LXJhbmRvbQ.c2VjcmV0LW1hYw"
@@ -81,9 +82,14 @@ class ScriptedHub:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_PUT(self):
+                self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def answer(self, body):
                 hub.calls.append((self.path, body, self.headers))
-                reply = hub.reply_to(self.path, body)
+                reply = hub.reply_to(self.path.split("?")[0], body)
                 if reply.after:
                     while not (hub.closing.is_set() or reply.after()):
                         time.sleep(0.02)
@@ -129,6 +135,7 @@ class ScriptedHub:
         reply = replies.pop(0) if replies else then
         if callable(reply):
             reply = reply(body)
+        body = body if isinstance(body, dict) else {}
         return reply or {
             "/executor/ping": Reply(200, {"executor": "tester", "queues": [{"name": "ops", "ready": 2}], "held": 0,
                                           "server_time": HUB_TIME, "hub_version": "9.9", "limits": self.limits}),
@@ -136,10 +143,18 @@ class ScriptedHub:
             "/executor/heartbeat": Reply(200, {"state": "working", "cancel_requested": False}),
             "/executor/result": Reply(200, {"task_id": body.get("task_id"), "state": body.get("status"), "attempt": 1}),
             "/executor/release": Reply(200, {"task_id": body.get("task_id"), "state": "submitted"}),
+            "/executor/defer": Reply(200, {"task_id": body.get("task_id"), "state": "waiting"}),
+            "/executor/action": Reply(200, {"first": True, "status": "begun", "idempotency_key": "k1", "next": "Do it."}),
+            "/executor/attachment": Reply(201, {"id": "f_1", "name": "file", "size": 1}),
         }[path]
 
     def bodies(self, verb):
         return [body for path, body, _ in list(self.calls) if path == f"/executor/{verb}"]
+
+    def attached(self):
+        """The files that were sent: name, content, headers."""
+        return [(urllib.parse.parse_qs(path.split("?")[1])["name"][0], body, headers)
+                for path, body, headers in list(self.calls) if path.startswith("/executor/attachment?")]
 
     def wait_for(self, verb, count=1):
         wait_until(lambda: len(self.bodies(verb)) >= count, f"call {count} of {verb}")
