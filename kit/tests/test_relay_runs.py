@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from test_relay import KEY, LOST, RELAY, TOKEN, Reply, RelayTest, claimed, is_alive, problem, wait_until  # noqa: E402
+from test_relay import KEY, LOST, TOKEN, Reply, RelayTest, claimed, is_alive, problem, wait_until  # noqa: E402
 
 ME = f'"{sys.executable}" "$TASKHUB_RELAY"'
 
