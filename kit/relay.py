@@ -78,6 +78,7 @@ LISTEN_STABLE_SECONDS = 30.0  # A socket that lived so long ends a row of failur
 BACKOFF_FIRST_SECONDS, BACKOFF_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX = 0.25, 30.0, 3600.0
 ONCE_PATIENCE_SECONDS = 60  # How long `once` tries to reach the hub: whoever woke the bot may wake it again.
 RESULT_PATIENCE_SECONDS = 900  # How long a result, or a file, is offered to a hub that takes heartbeats but not that.
+FILES_PATIENCE_SECONDS = 120  # How long input files are asked for.
 FILE_TIMEOUT_SECONDS = 60  # How long a file may stand still on its way.
 STOP_PATIENCE_SECONDS = 10  # How long reports are still tried once the relay has been told to stop.
 GRACE_SECONDS, GRACE_LOST_SECONDS_MAX = 5.0, 1.0  # From SIGTERM to SIGKILL; shorter where another attempt may run.
@@ -89,7 +90,8 @@ TAIL_BYTES, ERROR_CHARS, NOTE_CHARS = 8_192, 4_000, 500
 CLOCK_SECONDS_MAX, VERSION_SECONDS_MAX = 60, 20  # A clock this far off is told; how long a program may take to say its version.
 FILES_MAX, CHECKPOINT_BYTES_DEFAULT = 100, 65_536
 INLET_BYTES_MAX, INLET_SECONDS_MAX = 2 << 20, 10
-WORK_PREFIX, STRAY_ROUNDS_MAX, REMAINS_SECONDS_MIN = "taskhub-relay-", 20, 10
+WORK_PREFIX, STRAY_ROUNDS_MAX, REMAINS_SECONDS_MIN = "taskhub-relay-", 50, 10
+NOTICES_CHARS = 4_000
 WAKE_BYTES_MAX, WAKE_TIMEOUT_SECONDS, WAKE_TOLERANCE_SECONDS = 65_536, 10, 300
 WAKES_AT_ONCE_MAX, WAKES_KEPT_MAX, SIGNATURES_MAX = 16, 4_096, 8
 KEEP_SECONDS_MAX, ASK_POLL_SECONDS = 21_600, 5.0
@@ -981,7 +983,7 @@ class Workspace:
     """An attempt's own folder, for this user only: files in and out, the checkpoint, the socket. Gone when it is over."""
 
     def __init__(self):
-        self.path = tempfile.mkdtemp(prefix=WORK_PREFIX)
+        self.path = tempfile.mkdtemp(prefix=WORK_PREFIX, dir=work_root())
         self._held = os.open(self.path, os.O_RDONLY)  # Closed by the system, too, should this relay be killed.
         fcntl.flock(self._held, fcntl.LOCK_EX)
         self.input, self.output, self.checkpoint, self.prompt, self.answer, self.socket = (
@@ -1002,6 +1004,12 @@ class Workspace:
     def remove(self):
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._held)
+
+
+def work_root() -> str:
+    """Where attempts have their folders. The names of sockets are short, so a long TMPDIR will not do."""
+    folder = tempfile.gettempdir()
+    return folder if len(folder.encode()) <= 60 else "/tmp"
 
 
 def bring_file(hub: Hub, entry: dict, path: str):
@@ -1036,11 +1044,12 @@ def kill_strays(folder: str):
                 os.kill(pid, signal.SIGKILL)
         if not strays:
             return
+        time.sleep(0.01)
 
 
 def clear_remains(state: str):
     """Ends and removes what relays of this user left behind that were killed themselves, and forgets old sessions."""
-    folder = tempfile.gettempdir()
+    folder = work_root()
     for name in filter(lambda name: name.startswith(WORK_PREFIX), os.listdir(folder)):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
@@ -1107,7 +1116,7 @@ class Heartbeat(threading.Thread):
             line, progress, asked_at = self._output.line, self._output.progress, now()
             data, body = None, dict(self._claim.proof)
             if said is not None:
-                body.update(said)
+                body = {**said, **body}
             elif self._extras_allowed:
                 if line and line != self._note_sent:
                     body["note"] = line
@@ -1220,7 +1229,7 @@ class Attempt(threading.Thread):
             time.sleep(TICK_SECONDS)
             reason = self._why_stop()
         if not reason:
-            give_up_at = now() + RESULT_PATIENCE_SECONDS
+            give_up_at = now() + FILES_PATIENCE_SECONDS
             try:
                 self._workspace.fill(self._hub, self._claim, lambda: 0 if self._why_stop() else give_up_at)
             except HubError:
@@ -1362,7 +1371,7 @@ class Attempt(threading.Thread):
         if path == "/executor/heartbeat":
             return self._heartbeat.beat(body)
         if path == "/executor/action":
-            return self._hub.call(path, {**self._claim.proof, **body}, CALL_TIMEOUT_SECONDS) or {}
+            return self._hub.call(path, {**body, **self._claim.proof}, CALL_TIMEOUT_SECONDS) or {}
         if path == "/executor/attachment":
             return self._hub.attach(self._claim.proof, safe_name(str(body.get("name"))), str(body.get("file")))
         if path == "task":
@@ -1374,7 +1383,7 @@ class Attempt(threading.Thread):
 
     def _ended(self, code: int):
         """The command has ended by itself: its files go to the hub, then its outcome."""
-        output, resumed = self._output, self._resumed
+        output = self._output
         said, failed, session = bytes(output.head), False, None
         if self._preset:
             said, failed, session = answer_of(self._preset, self._workspace, said)
@@ -1383,24 +1392,29 @@ class Attempt(threading.Thread):
             self._log("its question stands: the task comes back with the answer")
             self._keep(session)
             return
-        notices = "".join(f"\n[not attached by the relay: {notice}]" for notice in self._attach_all())
-        text = result_text(said, output.dropped, self._result_bytes_max - len(notices.encode()))
-        complaint = text[-ERROR_CHARS:] if failed and not output.tail else readable(output.tail)
-        outcome = outcome_of(code or (1 if failed else 0), text, complaint)
-        question = self._preset and outcome["status"] == "completed" and text.strip().startswith(ASK_WORD)
-        if question:
+        notices = "".join(f"\n[not attached by the relay: {notice}]" for notice in self._attach_all())[:NOTICES_CHARS]
+        outcome, path = self._outcome(code, output, said, failed, len(notices.encode())), "/executor/result"
+        if self._ending is not None:  # The command's own word of how it ended counts before its output.
+            path, outcome = self._ending
+        if outcome.get("status") == "blocked":
             self._keep(session)
-            self._report({"status": "blocked", "question": text.strip()[len(ASK_WORD):].strip() or "It did not say what."})
-            return
-        if self._ending is not None:
-            if self._ending[1].get("status") == "blocked":
-                self._keep(session)
-            self._report(self._ending[1], self._ending[0])
-            return
-        if resumed and outcome["status"] == "failed":
+        for field in ("result", "error"):
+            if isinstance(outcome.get(field), str):
+                outcome[field] += notices
+        self._report(outcome, path)
+
+    def _outcome(self, code: int, output: Output, said: bytes, failed: bool, reserved: int) -> dict:
+        """What the output and the exit code mean."""
+        text = result_text(said, output.dropped, self._result_bytes_max - reserved)
+        if self._preset and code == 0 and text.strip().startswith(ASK_WORD):
+            return {"status": "blocked", "question": text.strip()[len(ASK_WORD):].strip() or "It did not say what."}
+        if failed and code == 0:
+            said_why = text[-ERROR_CHARS:].strip() or readable(output.tail) or "it did not say why"
+            return {"status": "failed", "retryable": self._resumed, "error": f"{self._runner.preset} gave up: {said_why}"}
+        outcome = outcome_of(code, text, readable(output.tail))
+        if self._resumed and outcome["status"] == "failed":
             outcome["retryable"] = True  # Perhaps it was the session; the next attempt begins a new one.
-        outcome["result" if "result" in outcome else "error"] += notices
-        self._report(outcome)
+        return outcome
 
     def _keep(self, session):
         if session and self._preset.resume:
@@ -1442,7 +1456,7 @@ class Attempt(threading.Thread):
 
     def _deliver(self, path: str, body: dict, patience: float):
         """Sends a call that ends the attempt, for as long as the lease, the patience and a stopping relay allow."""
-        began, relay, sent = now(), self._relay, {**self._claim.proof, **body}
+        began, relay, sent = now(), self._relay, {**body, **self._claim.proof}
 
         def call(last):
             hurry = last or relay.stopping.is_set()
@@ -1857,7 +1871,7 @@ def check_state(setup):
                       f"chmod 700 {shlex.quote(setup.state)}")]
     if not os.access(setup.state, os.W_OK | os.X_OK):
         return [Check("state", "wrong", f"this user cannot write to {setup.state}",
-                      f"sudo chown -R {getpass.getuser()} {shlex.quote(setup.state)}")]
+                      f"sudo chown -R {user_name()} {shlex.quote(setup.state)}")]
     return [Check("state", "ok", setup.state, None)]
 
 
@@ -1940,12 +1954,12 @@ def check_runner(setup) -> Check:
         return Check("runner", "note", "nothing is to be run: claims are for the verbs only",
                      f'put "runner": "{AUTOMATIC[0]}" or "command": ["program", "argument"] into {setup.path}, or give a command '
                      "after --")
-    found = shutil.which(runner.words[0])
+    found = shutil.which(runner.words[0], path=setup.environ.get("PATH"))
     if runner.preset is None:
         return Check("runner", "ok", f"the command {found}", None)
     try:
         said = subprocess.run([found, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=VERSION_SECONDS_MAX, check=True).stdout
+                              timeout=VERSION_SECONDS_MAX, check=True, env=setup.environ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         return Check("runner", "wrong", f"{found} --version does not work: {one_line(str(error), 200)}",
                      f"run it by hand; reinstall {runner.preset}, or sign in to it")
@@ -1962,9 +1976,9 @@ def check_service(environ) -> Check:
         if said_by("systemctl", "--user", "is-active", "taskhub-relay") != "active":
             return Check("service", "wrong", "the systemd user unit taskhub-relay is not running",
                          "systemctl --user restart taskhub-relay; why it ended: journalctl --user -u taskhub-relay -n 50")
-        if said_by("loginctl", "show-user", getpass.getuser(), "-p", "Linger", "--value") == "no":
+        if said_by("loginctl", "show-user", user_name(), "-p", "Linger", "--value") == "no":
             return Check("service", "note", "taskhub-relay runs, but ends when this user logs out",
-                         f"sudo loginctl enable-linger {getpass.getuser()}")
+                         f"sudo loginctl enable-linger {user_name()}")
         return Check("service", "ok", "the systemd user unit taskhub-relay is running", None)
     if agent:
         label = agent[:-len(".plist")] if agent.endswith(".plist") else agent
@@ -1973,6 +1987,13 @@ def check_service(environ) -> Check:
                          f"launchctl load {shlex.quote(os.path.join(agents, agent))}")
         return Check("service", "ok", f"the launch agent {label} is loaded", None)
     return Check("service", "note", "no service is installed", f"start the relay yourself ({ME} run), or run install.sh again")
+
+
+def user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # A user without a name, as in some containers.
+        return str(os.getuid())
 
 
 def said_by(*words):
@@ -2049,7 +2070,7 @@ class Kept:
 
     def call(self, path: str, body: dict) -> dict:
         until = now() + ONCE_PATIENCE_SECONDS
-        return persist(lambda _: self._hub.call(path, {**self._proof, **body}, CALL_TIMEOUT_SECONDS), lambda: until) or {}
+        return persist(lambda _: self._hub.call(path, {**body, **self._proof}, CALL_TIMEOUT_SECONDS), lambda: until) or {}
 
     def attach(self, name: str, file: str) -> dict:
         until = now() + ONCE_PATIENCE_SECONDS
@@ -2059,8 +2080,9 @@ class Kept:
         return self._kept["given"]
 
     def over(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
+        """Forgets the claim, unless the file holds a later one of the same task by now."""
+        if read_config(self.path).get("claim_token") == self._kept["claim_token"]:
+            shutil.rmtree(self.folder, ignore_errors=True)
             os.unlink(self.path)
 
 
@@ -2142,7 +2164,7 @@ def claim_verb(setup: Setup, log: Log) -> int:
 def new_claim(hub: Hub, setup: Setup):
     """One claim under one request id, which is on disk before it is sent: a claim whose answer was lost is the same again."""
     path = os.path.join(setup.state, "claim-request")
-    body = {"wait_seconds": min(setup.options.wait, CLAIM_WAIT_SECONDS)}
+    body = {"wait_seconds": int(min(max(0, setup.options.wait), CLAIM_WAIT_SECONDS))}
     queues = names_in(setup.options.queues) or setup.config.get("queues")
     for _ in range(2):
         request_id = read_config(path).get("request_id") or uuid.uuid4().hex
@@ -2170,8 +2192,7 @@ def show_claim(options, desk: Kept, first: str) -> int:
     return EXIT_OK
 
 
-def heartbeat_verb(setup: Setup, log: Log) -> int:
-    options, desk = setup.options, desk_for(setup, log)
+def heartbeat_verb(options, desk) -> int:
     body = {"note": options.note, "progress": options.progress, "checkpoint": json_argument(options.checkpoint, "--checkpoint")}
     until = now() + (0 if isinstance(desk, Inside) else min(options.keep, KEEP_SECONDS_MAX))
     while True:
@@ -2186,8 +2207,7 @@ def heartbeat_verb(setup: Setup, log: Log) -> int:
     return EXIT_OK
 
 
-def ask_verb(setup: Setup, log: Log) -> int:
-    options, desk = setup.options, desk_for(setup, log)
+def ask_verb(options, desk) -> int:
     if not options.wait:
         answer = desk.call("/executor/result", {"status": "blocked", "question": options.question})
         desk.over()
@@ -2206,13 +2226,12 @@ def ask_verb(setup: Setup, log: Log) -> int:
                 "Go on with the task.")
             return EXIT_OK
     desk.over()
-    say(options, answer, f"no answer within {options.wait} s; the question stands, and the task comes back with the answer.",
+    say(options, answer, f"no answer within {options.wait:.0f} s; the question stands, and the task comes back with the answer.",
         "End now, without a result." if isinstance(desk, Inside) else f"You are done with it for now. Next: {ME} claim")
     return EXIT_NOTHING
 
 
-def action_verb(setup: Setup, log: Log) -> int:
-    options, desk = setup.options, desk_for(setup, log)
+def action_verb(options, desk) -> int:
     body = {"step_id": options.step, "tool": options.tool, "params": json_argument(options.params, "PARAMS"),
             "status": options.status}
     if options.outcome is not None:
@@ -2225,8 +2244,7 @@ def action_verb(setup: Setup, log: Log) -> int:
     return EXIT_OK if go else EXIT_LOOK
 
 
-def attach_verb(setup: Setup, log: Log) -> int:
-    options, desk = setup.options, desk_for(setup, log)
+def attach_verb(options, desk) -> int:
     if options.name and len(options.file) > 1:
         raise ValueError("--name is for one file: attach the files one by one")
     answers = []
@@ -2238,8 +2256,7 @@ def attach_verb(setup: Setup, log: Log) -> int:
     return EXIT_OK
 
 
-def result_verb(setup: Setup, log: Log) -> int:
-    options, desk = setup.options, desk_for(setup, log)
+def result_verb(options, desk) -> int:
     text = options.text
     if options.file:
         if text is not None:
@@ -2250,26 +2267,24 @@ def result_verb(setup: Setup, log: Log) -> int:
         raise ValueError(f'what is the result? {ME} result "text", --file FILE, or --file - for standard input')
     body = {"status": "failed", "error": text, "retryable": options.retryable} if options.failed else {
         "status": "completed", "result": text, "data": json_argument(options.data, "--data")}
-    return ending(setup, desk, "/executor/result", body)
+    return ending(options, desk, "/executor/result", body)
 
 
-def defer_verb(setup: Setup, log: Log) -> int:
-    options = setup.options
+def defer_verb(options, desk) -> int:
     body = {"seconds": options.seconds, "note": options.note, "checkpoint": json_argument(options.checkpoint, "--checkpoint")}
-    return ending(setup, desk_for(setup, log), "/executor/defer", body)
+    return ending(options, desk, "/executor/defer", body)
 
 
-def release_verb(setup: Setup, log: Log) -> int:
-    options = setup.options
+def release_verb(options, desk) -> int:
     body = {"note": options.note, "checkpoint": json_argument(options.checkpoint, "--checkpoint")}
-    return ending(setup, desk_for(setup, log), "/executor/release", body)
+    return ending(options, desk, "/executor/release", body)
 
 
-def ending(setup: Setup, desk, path: str, body: dict) -> int:
+def ending(options, desk, path: str, body: dict) -> int:
     """Ends the attempt; what is left is said in one place."""
     answer = desk.call(path, {name: value for name, value in body.items() if value is not None})
     desk.over()
-    say(setup.options, answer, f"the task is {answer.get('state')}", str(answer.get("next") or f"Next: {ME} claim"))
+    say(options, answer, f"the task is {answer.get('state')}", str(answer.get("next") or f"Next: {ME} claim"))
     return EXIT_OK
 
 
@@ -2288,13 +2303,16 @@ def json_argument(text, name: str):
 
 def do_verb(setup: Setup, log: Log) -> int:
     """One verb of an agent's. Errors come with the hub's own words, and with an exit code for scripts."""
+    verb, desk = setup.options.verb, None
     try:
-        return AGENT_VERBS[setup.options.verb](setup, log)
+        if verb == "claim":
+            return claim_verb(setup, log)
+        desk = desk_for(setup, log)
+        return AGENT_VERBS[verb](setup.options, desk)
     except HubError as error:
         print(f"{error.code}: {error.detail}", file=sys.stderr)
-        if error.code in LOST_CODES:
-            with contextlib.suppress(ValueError, OSError):
-                desk_for(setup, log).over()
+        if error.code in LOST_CODES and desk:
+            desk.over()
             return EXIT_LOST
         return EXIT_USAGE if 400 <= error.status < 500 and not error.retryable and error.status != 409 else EXIT_FAILED
 
@@ -2305,141 +2323,87 @@ AGENT_VERBS = {"claim": claim_verb, "heartbeat": heartbeat_verb, "ask": ask_verb
 
 # The command line.
 
+OPTIONS = {
+    "queues": (["--queues"], {"default": "", "help": "only these queues, with commas between (default: all served)"}),
+    "concurrency": (["--concurrency"], {"type": int, "help": "commands that may run at a time (default 1)"}),
+    "runner": (["--runner"], {"choices": sorted(RUNNERS), "help": "a model's command line, instead of a command"}),
+    "command": (["--command"], {"help": "a line that sh runs for each task, instead of a model"}),
+    "grace": (["--grace"], {"type": float, "default": GRACE_SECONDS,
+                            "help": "seconds from SIGTERM to SIGKILL when a command must stop (default %(default)s)"}),
+    "no-listen": (["--no-listen"], {"action": "store_true", "help": "poll, even where the relay could listen"}),
+    "bind": (["--bind"], {"default": "127.0.0.1:8788", "metavar": "HOST:PORT",
+                          "help": "where the wakes arrive (default %(default)s)"}),
+    "code": (["code"], {"metavar": "CODE", "help": "the one-time code that the owner was given"}),
+    "json": (["--json"], {"action": "store_true", "help": "print JSON"}),
+    "task": (["--task"], {"metavar": "ID", "help": "which task, if you hold several"}),
+    "wait": (["--wait"], {"type": float, "default": 0, "metavar": "SECONDS", "help": "wait so long (claim: at most 25)"}),
+    "another": (["--another"], {"action": "store_true", "help": "claim one more beside what you hold"}),
+    "note": (["note"], {"nargs": "?", "help": "a line about how far you are, or why"}),
+    "progress": (["--progress"], {"type": float, "metavar": "SHARE", "help": "from 0 to 1"}),
+    "checkpoint": (["--checkpoint"], {"metavar": "JSON", "help": "what the next attempt should know; @FILE reads a file"}),
+    "for": (["--for"], {"dest": "keep", "type": float, "default": 0, "metavar": "SECONDS",
+                        "help": "go on so long (in the background: add &)"}),
+    "question": (["question"], {"help": "what the submitter is asked; without --wait, it ends the attempt"}),
+    "status": (["status"], {"choices": ("begin", "done", "failed"), "help": "before it is done; after it"}),
+    "step": (["step"], {"metavar": "STEP", "help": "which step of the task this is; the same in every attempt"}),
+    "tool": (["tool"], {"metavar": "TOOL", "help": "what it is done with"}),
+    "params": (["params"], {"metavar": "PARAMS", "nargs": "?", "default": "{}",
+                            "help": "with which parameters: JSON, or @FILE; the same in every attempt"}),
+    "outcome": (["--outcome"], {"metavar": "JSON", "help": "what came of it"}),
+    "files": (["file"], {"nargs": "+", "metavar": "FILE", "help": "what to attach to the task"}),
+    "name": (["--name"], {"help": "another name for the file"}),
+    "text": (["text"], {"nargs": "?", "help": "the result; with --failed, why"}),
+    "file": (["--file"], {"help": "a file that holds it; - is standard input"}),
+    "data": (["--data"], {"metavar": "JSON", "help": "the result as data, for programs; @FILE reads a file"}),
+    "failed": (["--failed"], {"action": "store_true", "help": "it could not be done"}),
+    "retryable": (["--retryable"], {"action": "store_true", "help": "another attempt may help"}),
+    "seconds": (["seconds"], {"type": int, "metavar": "SECONDS", "help": "after how long the task comes back"}),
+    "hub": (["--hub", "--url"], {"help": "the hub's URL (or TASKHUB_URL; else what relay.json says)"}),
+    "config": (["--config"], {"help": "another relay.json (or TASKHUB_CONFIG)"}),
+    "key-file": (["--key-file"], {"help": "a file that holds only the executor's key"}),
+    "allow-http": (["--allow-http"], {"action": "store_true", "help": "plain http to another machine, on a network you trust"}),
+}
+EVERYWHERE = "hub config key-file allow-http"
+VERBS = (
+    ("run", "claim and run tasks until stopped", "queues concurrency runner grace no-listen"),
+    ("once", "run what is ready, then exit", "queues concurrency runner grace"),
+    ("serve", "claim and run tasks whenever the hub's webhook wakes this relay", "queues concurrency runner grace bind"),
+    ("doctor", "look whether all is well, and say what to do if not", "json"),
+    ("ping", "print what the hub says about this executor", ""),
+    ("enroll", "trade a one-time code for a key, and write relay.json", "queues concurrency runner command code"),
+    ("claim", "agent: take a task, or show the one that you hold", "json queues wait another"),
+    ("heartbeat", "agent: keep the task, and say how far you are", "json task note progress checkpoint for"),
+    ("ask", "agent: put a question to the submitter", "json task question wait"),
+    ("action", "agent: record something done outside, before it is done and after",
+     "json task status step tool params outcome"),
+    ("attach", "agent: attach files to the task", "json task files name"),
+    ("result", "agent: end the attempt with a result, or as failed", "json task text file data failed retryable"),
+    ("defer", "agent: give the task back until later, since it waits for something", "json task seconds note checkpoint"),
+    ("release", "agent: give the task back at once", "json task note checkpoint"),
+)
+
+
 def parse_arguments(argv):
     """The options, and the command after `--`."""
     split = argv.index("--") if "--" in argv else len(argv)
-    parser = argparse.ArgumentParser(prog="relay.py", description="Runs a command for each task of a taskhub executor.",
-                                     epilog="The key comes from relay.json, TASKHUB_KEY or --key-file, never from an argument.")
+    parser = argparse.ArgumentParser(
+        prog="taskhub-relay", description="Runs a command for each task of a taskhub executor, or speaks for an agent.",
+        epilog="The key comes from relay.json, TASKHUB_KEY or --key-file, never from an argument. Exit codes: 0 done, 1 failed, "
+               "2 change something first, 3 nothing to do, 4 the task is not yours any more, 5 do not do that action yet.")
     parser.add_argument("--version", action="version", version=f"taskhub relay {VERSION}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb, does, add_options in VERBS:
-        adds = {} if verb not in ("run", "once", "serve") else {"usage": f"relay.py {verb} [options] [-- command args ...]"}
-        add = verbs.add_parser(verb, help=does, description=does, **adds).add_argument
-        add("--hub", "--url", help="the hub's URL (or TASKHUB_URL; else what relay.json says)")
-        add("--config", help="another relay.json (or TASKHUB_CONFIG)")
-        add("--key-file", help="a file that holds only the executor's key")
-        add("--allow-http", action="store_true", help="plain http to another machine, on a network you trust")
-        add_options(add)
+    for verb, does, names in VERBS:
+        usage = {"usage": f"taskhub-relay {verb} [options] [-- command args ...]"} if "grace" in names else {}
+        add = verbs.add_parser(verb, help=does, description=does, **usage).add_argument
+        for name in f"{names} {EVERYWHERE}".split():
+            flags, about = OPTIONS[name]
+            add(*flags, **about)
     options, command = parser.parse_args(argv[:split]), argv[split + 1:]
-    if "grace" in options and not 0 <= options.grace <= 3600:
+    if not 0 <= getattr(options, "grace", 0) <= 3600:
         parser.error("--grace is 0 to 3600 seconds")
     if getattr(options, "concurrency", None) is not None and options.concurrency < 1:
         parser.error("--concurrency starts at 1")
     return options, command
-
-
-def work_options(add):
-    add("--queues", default="", help="only these queues, with commas between (default: all served)")
-    add("--concurrency", type=int, help="commands that may run at a time (default 1)")
-
-
-def run_options(add):
-    work_options(add)
-    add("--runner", choices=sorted(RUNNERS), help="a model's command line instead of a command")
-    add("--grace", type=float, default=GRACE_SECONDS,
-        help="seconds from SIGTERM to SIGKILL when a command must stop (default %(default)s)")
-
-
-def listen_options(add):
-    run_options(add)
-    add("--no-listen", action="store_true", help="poll, even where the relay could listen")
-
-
-def serve_options(add):
-    run_options(add)
-    add("--bind", default="127.0.0.1:8788", metavar="HOST:PORT", help="where the wakes arrive (default %(default)s)")
-
-
-def enroll_options(add):
-    work_options(add)
-    add("--runner", choices=sorted(RUNNERS), help="the model's command line to run (default: the first that is found)")
-    add("--command", help="a line for sh to run instead, for each task")
-    add("code", metavar="CODE", help="the one-time code that the owner was given")
-
-
-def json_option(add):
-    add("--json", action="store_true", help="print JSON")
-
-
-def agent_options(add):
-    json_option(add)
-    add("--task", metavar="ID", help="which task, if you hold several")
-
-
-def claim_options(add):
-    agent_options(add)
-    add("--queues", default="", help="only these queues, with commas between (default: all served)")
-    add("--wait", type=int, default=0, metavar="SECONDS", help="wait so long for a task, at most 25")
-    add("--another", action="store_true", help="claim one more beside what you hold")
-
-
-def heartbeat_options(add):
-    agent_options(add)
-    add("note", nargs="?", help="a line about how far you are")
-    add("--progress", type=float, metavar="SHARE", help="from 0 to 1")
-    add("--checkpoint", metavar="JSON", help="what the next attempt should know; @FILE reads a file")
-    add("--for", dest="keep", type=float, default=0, metavar="SECONDS", help="go on so long (in the background: add &)")
-
-
-def ask_options(add):
-    agent_options(add)
-    add("question", help="what the submitter is asked")
-    add("--wait", type=float, default=0, metavar="SECONDS", help="wait here for the answer instead of ending the attempt")
-
-
-def action_options(add):
-    agent_options(add)
-    add("status", choices=("begin", "done", "failed"), help="before it is done; after it")
-    add("step", metavar="STEP", help="which step of the task this is; the same in every attempt")
-    add("tool", metavar="TOOL", help="what it is done with")
-    add("params", metavar="PARAMS", nargs="?", default="{}", help="with which parameters: JSON, or @FILE; the same in every attempt")
-    add("--outcome", metavar="JSON", help="what came of it")
-
-
-def attach_options(add):
-    agent_options(add)
-    add("file", nargs="+", metavar="FILE", help="what to attach to the task")
-    add("--name", help="another name for it")
-
-
-def result_options(add):
-    agent_options(add)
-    add("text", nargs="?", help="the result; with --failed, why")
-    add("--file", help="a file that holds it; - is standard input")
-    add("--data", metavar="JSON", help="the result as data, for programs; @FILE reads a file")
-    add("--failed", action="store_true", help="it could not be done")
-    add("--retryable", action="store_true", help="another attempt may help")
-
-
-def release_options(add):
-    agent_options(add)
-    add("note", nargs="?", help="why")
-    add("--checkpoint", metavar="JSON", help="what the next attempt should know; @FILE reads a file")
-
-
-def defer_options(add):
-    agent_options(add)
-    add("seconds", type=int, metavar="SECONDS", help="after how long the task comes back")
-    add("note", nargs="?", help="what it waits for")
-    add("--checkpoint", metavar="JSON", help="what the next attempt should know; @FILE reads a file")
-
-
-VERBS = (
-    ("run", "claim and run tasks until stopped", listen_options),
-    ("once", "run what is ready, then exit", run_options),
-    ("serve", "claim and run tasks whenever the hub's webhook wakes this relay", serve_options),
-    ("doctor", "look whether all is well, and say what to do if not", json_option),
-    ("ping", "print what the hub says about this executor", lambda add: None),
-    ("enroll", "trade a one-time code for a key, and write relay.json", enroll_options),
-    ("claim", "agent: take a task, or show the one that you hold", claim_options),
-    ("heartbeat", "agent: keep the task, and say how far you are", heartbeat_options),
-    ("ask", "agent: put a question to the submitter", ask_options),
-    ("action", "agent: record something done outside, before it is done and after", action_options),
-    ("attach", "agent: attach files to the task", attach_options),
-    ("result", "agent: end the attempt with a result, or as failed", result_options),
-    ("defer", "agent: give the task back until later, since it waits for something", defer_options),
-    ("release", "agent: give the task back at once", release_options),
-)
 
 
 def main(argv) -> int:
