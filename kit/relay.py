@@ -1,19 +1,28 @@
 #!/usr/bin/env python3
 """taskhub relay: claims tasks from a hub, runs one command for each, and reports what came of it.
 
+    taskhub-relay enroll --url https://hub.example CODE     once: trades the owner's code for a key, in relay.json
+    taskhub-relay run                    works until stopped; what it runs is in relay.json, or after two dashes:
     TASKHUB_URL=https://hub.example TASKHUB_KEY=exk_... relay.py run --queues ops -- ./do-task.sh
-    relay.py once -- ./do-task.sh        drain what is ready, then exit (for bots that are woken)
-    relay.py ping                        what the hub says about this executor
+    taskhub-relay once                   drains what is ready, then exits (for bots that are woken)
+    taskhub-relay serve                  drains whenever the hub's webhook wakes it
+    taskhub-relay doctor                 what is wrong with an installation, and what to do
+    taskhub-relay claim, heartbeat, ask, action, attach, result, defer, release     for an agent in a shell
 
 The command reads the task as JSON on stdin (the hub's claim answer without the claim token) and writes the result,
 text, to stdout. Exit 0: completed. Exit 75, or killed by a signal: failed, worth another attempt. Any other exit:
-failed, with the end of stderr as the error. The last line on stderr travels to the hub as the attempt's note.
+failed, with the end of stderr as the error. The last line on stderr travels to the hub as the attempt's note, a line
+`progress: 40%` as its progress. The task's input files are in $TASKHUB_IN; files left in $TASKHUB_OUT are attached
+before the result; JSON in the file $TASKHUB_CHECKPOINT is given to the next attempt. By the socket $TASKHUB_SOCKET the
+verbs work inside the command, too. A model's command line ("runner" in relay.json) gets the task as a prompt instead.
 
 What holds always: a command runs only under a lease that the hub must still hold to be alive, counted from before the
-call that was granted it; when the lease, the task or the network is gone, the whole process group goes. Only the hub's
-clock counts: all that is taken from it are differences between its own times. No key or claim token reaches a log, an
-argument list or the command's environment. The relay keeps nothing on disk and knows nothing of what a task means. It
-needs POSIX processes and nothing but Python's own library; it is one file so that one download installs it.
+call that was granted it; when the lease, the task or the network is gone, the whole process group goes, and on Linux
+whatever else still has the environment that the command was given. Only the hub's clock counts: all that is taken from
+it are differences between its own times, and the time of a wake. No key or claim token reaches a log, an argument list
+or the command's environment. On disk are the key (relay.json), a shell agent's claims, and the ids of models' sessions
+(the state folder), each for this user only. The relay knows nothing of what a task means. It needs POSIX processes and
+nothing but Python's own library; it is one file so that one download installs it.
 
 Where the library websocket-client is installed (pip install websocket-client; Debian: python3-websocket), the relay
 holds a socket to the hub open, on which it is told at once when there is work; a wake is a hint, and what is claimed is
