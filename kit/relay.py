@@ -351,11 +351,10 @@ RUNNERS = {
         "json:session_id", ["-p", "--output-format", "json", "--add-dir", "{work}", "--resume", "{session}"],
         'What it may do unasked stands in its own settings; or add "arguments": ["--permission-mode", "acceptEdits"]'),
     "codex": Preset(
-        "codex", ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", "--json", "--output-last-message",
-                  "{answer}", "-"], "stdin", "file", None, "line:thread_id",
-        ["exec", "--skip-git-repo-check", "--sandbox", "workspace-write", "--json", "--output-last-message", "{answer}",
-         "resume", "{session}", "-"],
-        "It may write to its working folder, and has no network unless its own config says so"),
+        "codex", ["exec", "--skip-git-repo-check", "--json", "--output-last-message", "{answer}", "-"],
+        "stdin", "file", None, "line:thread_id",
+        ["exec", "--skip-git-repo-check", "--json", "--output-last-message", "{answer}", "resume", "{session}", "-"],
+        'Unless its own config says otherwise it only reads; or add "arguments": ["-c", "sandbox_mode=workspace-write"]'),
     "grok": Preset(
         "grok", ["--no-auto-update", "--output-format", "json", "--prompt-file", "{prompt}"], "file", "json:text",
         ("stopReason", "Cancelled"), "json:sessionId",
@@ -445,8 +444,10 @@ def input_files(context: dict):
         yield name, entry
 
 
-def prompt_for(given: dict, workspace) -> str:
+def prompt_for(given: dict, workspace, limits: dict) -> str:
     """What a model's command line is given."""
+    largest = number(limits.get("attachment_bytes_max"))
+    most = f"at most {FILES_MAX}" + (f", each of at most {largest:.0f} bytes" if largest else "")
     return f"""You work for the owner of a task hub: do the task below, then answer with its result. Nobody watches meanwhile.
 
 {task_text(given, workspace.input)}
@@ -458,7 +459,7 @@ def prompt_for(given: dict, workspace) -> str:
 - Your last answer is the result; write it for the owner, with what was done and what was not.
 - If only the owner can decide: answer with `{ASK_WORD}` and the question, and nothing else. The task comes back with
   the answer.
-- Files for the owner: write them to {workspace.output}. They are attached to the result.
+- Files for the owner: write them to {workspace.output}. They are attached to the result ({most}).
 - For the next attempt, should this one be cut off: keep {workspace.checkpoint} up to date (JSON).
 - With a shell: before anything outside that must not happen twice (pay, book, send, post, delete, deploy), run
   `{ME} action begin STEP TOOL 'PARAMS AS JSON'`, do it only if the exit code is 0, then record `action done` or
@@ -482,6 +483,7 @@ def answer_of(preset: Preset, workspace, head: bytes):
     if preset.answer == "file":
         with contextlib.suppress(OSError), open(workspace.answer, "rb") as file:
             answer = file.read(OUTPUT_BYTES_MAX)
+        answer = last_message(said) if answer == head else answer
     elif preset.answer.startswith("json:"):
         text = whole.get(preset.answer[5:])
         answer = text.encode(errors="replace") if isinstance(text, str) else head
@@ -489,6 +491,14 @@ def answer_of(preset: Preset, workspace, head: bytes):
     holders = [whole] if where == "json" else filter(None, map(parsed_object, said[:LINES_LOOKED_AT_MAX]))
     session = next((holder[field] for holder in holders if field in holder), None)
     return answer, failed, session if isinstance(session, str) and re.fullmatch(r"[\w.-]{1,100}", session) else None
+
+
+def last_message(lines: list) -> bytes:
+    """The last message of the model in a stream of JSON lines, for a program that has not written it to its file."""
+    items = (parsed_object(line) or {} for line in reversed(lines))
+    said = (event.get("item") for event in items if isinstance(event.get("item"), dict))
+    texts = (item.get("text") for item in said if item.get("type") == "agent_message")
+    return next((text for text in texts if isinstance(text, str)), "\n".join(lines)).encode(errors="replace")
 
 
 def parsed_object(text: str):
@@ -938,9 +948,13 @@ class Doorbell(http.server.ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request, client_address):
+        patience = threading.Timer(WAKE_TIMEOUT_SECONDS, self.shutdown_request, [request])  # For one that drips.
+        patience.daemon = True
+        patience.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            patience.cancel()
             self._places.release()
 
     def handle_error(self, request, client_address):
@@ -1294,7 +1308,7 @@ class Attempt(threading.Thread):
             int(number(self._relay.limits.get("checkpoint_bytes_max"), CHECKPOINT_BYTES_DEFAULT)))
         words, given = self._runner.words, self._claim.payload
         if self._preset:
-            words, given = self._model_words(), prompt_for(self._claim.given, workspace)
+            words, given = self._model_words(), prompt_for(self._claim.given, workspace, self._relay.limits)
             with open(workspace.prompt, "w", encoding="utf-8", errors="replace") as file:
                 file.write(given)
             given = "" if self._preset.prompt == "file" else given

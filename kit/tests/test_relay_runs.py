@@ -281,6 +281,11 @@ class Models(RelayTest):
         result = self.once("codex", script.replace("ASK: Which?", "Done."))
         self.assertEqual(result["result"], "Done.")
         self.assertEqual(self.args()[-3:], ["resume", "0199-a", "-"])
+        stream = [{"type": "thread.started", "thread_id": "0199-a"},
+                  {"type": "item.completed", "item": {"type": "agent_message", "text": "Halfway."}},
+                  {"type": "item.completed", "item": {"type": "agent_message", "text": "All done."}}, {"type": "turn.completed"}]
+        lines = "\n".join(map(json.dumps, stream))
+        self.assertEqual(self.once("codex", f"cat > /dev/null; printf '%s\n' '{lines}'")["result"], "All done.")
 
     def test_grok(self):
         script = """while [ $# -gt 0 ]; do [ "$1" = --prompt-file ] && grep -c "Title of t_1" "$2" >&2; shift; done

@@ -2,6 +2,7 @@
 // a model's command line behind a preset.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -89,6 +90,60 @@ describe("agents of the relay", { concurrency: 3 }, () => {
     const id = await hub.submit({ executor: "box" });
     const task = await hub.untilState(id, "waiting");
     assert.deepEqual([task.waiting_on, task.note, task.failures], ["external", "not yet", 0]);
+  });
+
+  test("an action of an attempt that died is not begun as if it were the first time", async (t) => {
+    const hub = await startHub(t, { LEASE_SECONDS: 60 });
+    const executor = await hub.executor("bot");
+    const { call, state } = await shell(t, executor);
+    const id = await hub.submit({ executor: "bot" });
+    await call(0, "claim");
+    await call(1, "action", "done", "book", "opentable", '{"people": 2}');
+    assert.match(await call(0, "action", "begin", "book", "opentable", '{"people": 2}'), /^first time; idempotency key \w{64}/);
+    assert.match(await call(5, "action", "begin", "book", "opentable", '{"people": 2.0}'), /^begun;/);
+    // The agent is gone, and its claim with it; another one comes.
+    await call(0, "release");
+    assert.match(await call(0, "claim"), /unknown: step book, opentable \{"people": 2\}/);
+    assert.match(await call(5, "action", "begin", "book", "opentable", '{"people": 2}'), /^unknown;[^]*Do not do it yet/);
+    await call(0, "action", "done", "book", "opentable", '{"people": 2}', "--outcome", '{"reference": "A7"}');
+    assert.match(await call(5, "action", "begin", "book", "opentable", '{"people": 2}'), /^done, outcome \{"reference": "A7"\}/);
+    await call(0, "result", "Booked, A7.");
+    assert.equal((await hub.untilState(id, "completed")).attempt, 2);
+    assert.deepEqual(await readdir(path.join(state, "claims")), []);
+  });
+
+  test("a command records an action by the relay's socket, once", async (t) => {
+    const hub = await startHub(t);
+    const executor = await hub.executor("box");
+    const begin = `${ME} action begin pay bank '{"eur": 1}'`;
+    Relay.start(t, executor, `${begin} && echo paid; ${begin} || echo "not twice: $?"; ${ME} action done pay bank '{"eur": 1}'`);
+    const task = await hub.untilState(await hub.submit({ executor: "box" }), "completed");
+    assert.match(task.result, /first time[^]*\npaid\n[^]*not twice: 5/);
+  });
+
+  test("files that a command leaves are attached before its result, large ones and odd names too", async (t) => {
+    const hub = await startHub(t, { ATTACHMENT_MAX_BYTES: 8_000_000 });
+    const executor = await hub.executor("box");
+    const script = `cd "$TASKHUB_OUT" || exit 9
+      if [ "$TASKHUB_ATTEMPT" = 1 ]; then
+        head -c 7000000 /dev/urandom > large.bin; sha256sum large.bin >&2; head -c 9000000 /dev/zero > "too large"; mkdir a
+        printf ☃ > "a/ß *.txt"; ln -s /etc/passwd link; exit 75
+      fi
+      cat`;
+    const relay = Relay.start(t, executor, script);
+    const id = await hub.submit({ executor: "box" });
+    const failed = await hub.untilState(id, "waiting");
+    const sum = /[0-9a-f]{64}/.exec(failed.error)[0];
+    assert.match(failed.error, /not attached by the relay: link: only regular files/);
+    assert.match(failed.error, /not attached by the relay: too large: .*bytes/);
+    const task = await hub.untilState(id, "completed", 90_000);
+    const { files } = JSON.parse(task.result).context;
+    const seen = files.map(({ name, size, attempt }) => [name, size, attempt]).toSorted();
+    assert.deepEqual(seen, [["a_ß _.txt", 3, 1], ["large.bin", 7_000_000, 1]], relay.log);
+    const large = files.find(({ name }) => name === "large.bin");
+    assert.equal(large.sha256, sum);
+    const got = await fetch(hub.url + new URL(large.url).pathname + new URL(large.url).search);
+    assert.equal(createHash("sha256").update(new Uint8Array(await got.arrayBuffer())).digest("hex"), sum);
   });
 
   test("a model asks by its answer, and its session goes on with what the owner said", async (t) => {
