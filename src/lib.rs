@@ -10,6 +10,7 @@
 //! - [`executor`], [`owner`], [`mcp`]: the three ways in;
 //! - [`files`]: files by signed links;
 //! - [`oauth`]: how clients come by the tokens for two of them;
+//! - [`kit`]: what a machine downloads to become an executor;
 //! - [`http`]: requests, responses, routes, credentials, problems;
 //! - `edge` (feature `edge`): the only place that names `worker`.
 
@@ -20,6 +21,7 @@ pub mod files;
 pub mod hooks;
 pub mod http;
 pub mod hub;
+pub mod kit;
 pub mod mcp;
 pub mod oauth;
 pub mod outbound;

@@ -82,6 +82,12 @@ pub const EXECUTORS_MAX: usize = 64;
 pub const EXECUTOR_HELD_MAX: u32 = 1_000;
 /// Keys of one executor that are valid at a time.
 pub const EXECUTOR_KEYS_MAX: usize = 2;
+/// How long an enrolment code is good, in milliseconds (ten minutes).
+pub const ENROLMENT_MS: i64 = 600_000;
+/// Enrolment codes that are kept of an executor; the newest stay.
+pub const ENROLMENTS_MAX: usize = 5;
+/// Shortest nonce of an enrolment, in bytes: who sees a code that was used must not guess it.
+pub const ENROLMENT_NONCE_BYTES_MIN: usize = 16;
 /// The largest daily limit of an executor, in tasks.
 pub const EXECUTOR_DAY_TASKS_MAX: u32 = 1_000_000;
 /// Longest version that an executor may give of itself, in characters.

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 /// Bytes of a MAC that a credential carries: 128 bits.
 const MAC_BYTES: usize = 16;
 /// Random bytes of an executor key.
-const KEY_RANDOM_BYTES: usize = 24;
+pub const KEY_RANDOM_BYTES: usize = 24;
 /// Shortest `HUB_SECRET`, in bytes.
 pub const HUB_SECRET_BYTES_MIN: usize = 32;
 

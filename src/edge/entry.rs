@@ -11,7 +11,7 @@ use js_sys::{ArrayBuffer, Promise, Uint8Array};
 use wasm_bindgen::prelude::*;
 use worker::{Env, ScheduleContext, ScheduledEvent, console_error, event, web_sys};
 
-use super::glue::Trouble;
+use super::glue::{Look, Trouble};
 use super::{Panicked, clock, config, convert, glue, guarded, guarded_now, problems, within};
 use crate::domain::limits::{
     CLAIM_WAIT_SECONDS_MAX, REQUEST_BODY_BYTES_MAX, TASK_WAIT_SECONDS_MAX, UNREAD_BYTES_MAX, UNREAD_MS, UPLOAD_MS,
@@ -33,6 +33,7 @@ const REPEAT_AFTER: Duration = Duration::from_millis(100);
 
 thread_local! {
     static TROUBLE: Closure<Trouble> = Closure::new(in_trouble);
+    static LOOK: Closure<Look> = Closure::new(look);
 }
 
 /// A request from outside. Not the bindings' `#[event(fetch)]`: its futures, and those of the object, took longer than all
@@ -90,9 +91,27 @@ fn front_door(web_request: &web_sys::Request, env: &Env) -> Promise {
         return own(&cors::decorate(&request, problems::too_large()));
     }
     let limit = f64::from(seconds_max(&request)) * 1000.0;
+    let needs_body = front::needs_body(&request);
     TROUBLE.with(|trouble| {
-        glue::forward(env, web_request, length.is_some(), REQUEST_BODY_BYTES_MAX as u32, limit, trouble)
+        LOOK.with(|look| {
+            let look = needs_body.then_some(look);
+            glue::forward(env, web_request, length.is_some(), REQUEST_BODY_BYTES_MAX as u32, limit, trouble, look)
+        })
     })
+}
+
+/// The answer to a request whose body shows that the object need not see it; undefined if it has to.
+fn look(env: Env, web_request: web_sys::Request, body: Vec<u8>) -> JsValue {
+    let refusal = || {
+        let settings = config::settings(&env).ok()?;
+        let request = Request { body, ..convert::head(&web_request) };
+        front::refuse_body(&request, &settings, now(&request))
+    };
+    match guarded_now(refusal) {
+        Ok(None) => JsValue::UNDEFINED,
+        Ok(Some(refusal)) => convert::response(&refusal),
+        Err(Panicked) => convert::response(&problems::internal()),
+    }
 }
 
 /// The answer to a request that the object need not see. Its own paths are not reached from outside: they have no route.
@@ -104,11 +123,19 @@ fn refuse(request: &Request, settings: &Settings) -> Option<Response> {
             return None;
         }
     }
-    #[cfg(feature = "test-hooks")]
-    let now = super::test_routes::now_of(request).unwrap_or_else(clock);
-    #[cfg(not(feature = "test-hooks"))]
-    let now = clock();
-    front::refuse(request, settings, now)
+    front::refuse(request, settings, now(request))
+}
+
+/// The clock, or what a test says it is.
+#[cfg(feature = "test-hooks")]
+fn now(request: &Request) -> i64 {
+    super::test_routes::now_of(request).unwrap_or_else(clock)
+}
+
+/// The clock.
+#[cfg(not(feature = "test-hooks"))]
+fn now(_request: &Request) -> i64 {
+    clock()
 }
 
 /// Answers a request for which the object has no response (`glue::forward`), with the promise of a response.

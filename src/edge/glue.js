@@ -33,9 +33,10 @@ export function ask(env, request, body) {
 /**
  * Reads a request and asks the object once, for `limit` milliseconds at most: a client that sends slowly uses up none of them.
  * When that gives no response, `trouble` answers: it is told what kind of trouble it is, the runtime's words for it, the body
- * as far as that is known, and when the time is over.
+ * as far as that is known, and when the time is over. `look`, if it is given, sees the body before the object does, and may
+ * answer in its place.
  */
-export async function forward(env, request, hasLength, bytesMax, limit, trouble) {
+export async function forward(env, request, hasLength, bytesMax, limit, trouble, look) {
   const inTrouble = (kind, words) => trouble(env, request, body, deadline, kind, words);
   let [body, deadline] = [null, 0];
   try {
@@ -44,6 +45,8 @@ export async function forward(env, request, hasLength, bytesMax, limit, trouble)
     return inTrouble("broken", `${error}`);
   }
   if (body === null || body.byteLength > bytesMax) return inTrouble("too large", "");
+  const answer = look?.(env, request, new Uint8Array(body));
+  if (answer) return answer;
   deadline = Date.now() + limit;
   let timer;
   const late = new Promise((resolve) => {

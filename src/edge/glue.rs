@@ -17,6 +17,9 @@ use crate::store::database::{INTEGER_MAX, Value};
 /// words for it.
 pub type Trouble = dyn Fn(Env, web_sys::Request, Option<ArrayBuffer>, f64, String, String) -> JsValue;
 
+/// Answers a request by its body, or lets it pass to the object: undefined.
+pub type Look = dyn Fn(Env, web_sys::Request, Vec<u8>) -> JsValue;
+
 /// Answers a request in the object, with a response or the promise of one: its head and its body, or whether that is unread.
 pub type Answer = dyn Fn(web_sys::Request, String, Option<Vec<u8>>, bool) -> JsValue;
 
@@ -33,8 +36,8 @@ extern "C" {
     #[wasm_bindgen(catch)]
     pub fn ask(env: &JsValue, request: &web_sys::Request, body: &ArrayBuffer) -> Result<Promise, JsValue>;
 
-    /// Reads a request and asks the object once, for `limit` milliseconds at most; what goes wrong is for `trouble` to answer.
-    /// Never rejects by itself.
+    /// Reads a request and asks the object once, for `limit` milliseconds at most; what goes wrong is for `trouble` to answer,
+    /// and so is for `look` what a body shows. Never rejects by itself.
     pub fn forward(
         env: &JsValue,
         request: &web_sys::Request,
@@ -42,6 +45,7 @@ extern "C" {
         bytes_max: u32,
         limit: f64,
         trouble: &Closure<Trouble>,
+        look: Option<&Closure<Look>>,
     ) -> Promise;
 
     /// Hands an upload on to the object. Never rejects by itself.

@@ -4,9 +4,11 @@ use crate::domain::ledger::Standing;
 use crate::domain::limits::ACTIONS_MAX;
 use crate::domain::moment::rfc3339;
 use crate::domain::task::State;
+use crate::http::auth;
 use crate::http::problem::{Problem, bad_request, file_too_large, storage_failed};
 use crate::hub::{
-    Acted, ActionRejected, AttemptRejected, ClaimRejected, FileRejected, IntroductionRejected, Record, claims_again_at,
+    Acted, ActionRejected, AttemptRejected, ClaimRejected, EnrollRejected, FileRejected, IntroductionRejected, Record,
+    claims_again_at,
 };
 use crate::store::executors::ExecutorRow;
 
@@ -206,6 +208,47 @@ pub fn disabled(name: &str) -> Problem {
          enabled it."
     );
     Problem::new(403, "executor_disabled", "Executor disabled", detail)
+}
+
+/// The problem that answers a machine whose code is traded for nothing.
+pub fn enrolment(rejected: &EnrollRejected) -> Problem {
+    match rejected {
+        EnrollRejected::Refused(refused) => auth::refused_code(*refused),
+        EnrollRejected::Withdrawn { executor } => Problem::new(
+            410,
+            "code_withdrawn",
+            "Code withdrawn",
+            format!(
+                "This enrolment code is not good any more: the executor {executor} was deleted, or newer codes have taken the \
+                 place of this one. Ask the hub's owner for a new code; do not retry with this one."
+            ),
+        ),
+        EnrollRejected::Used => Problem::new(
+            409,
+            "code_used",
+            "Code used",
+            "This enrolment code was used already: a code is good once. If this machine used it, it has its key, and needs no \
+             code. If you did not use it, tell the hub's owner, who should end the key that somebody else got. Otherwise ask the \
+             owner for a new code; do not retry with this one.",
+        ),
+        EnrollRejected::KeyEnded => Problem::new(
+            409,
+            "code_used",
+            "Code used",
+            "This enrolment code was used by this machine, and the key that it gave was ended since. Ask the hub's owner for a new \
+             code; do not retry with this one.",
+        ),
+        EnrollRejected::Disabled { executor } => Problem::new(
+            403,
+            "executor_disabled",
+            "Executor disabled",
+            format!(
+                "The hub's owner has disabled the executor {executor}, so it gets no key now. Ask the owner to enable it; then \
+                 send the same call again while the code is good."
+            ),
+        ),
+        EnrollRejected::Database(error) => storage_failed(error.failure()),
+    }
 }
 
 /// The problem that answers a ping that says of its executor what cannot be kept.

@@ -176,6 +176,16 @@ pub struct PingBody {
     pub capabilities: Option<Vec<String>>,
 }
 
+/// Body of `POST /executor/enroll`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnrollBody {
+    /// What the owner handed out.
+    pub code: String,
+    /// Names the machine, so that it alone can ask again.
+    pub nonce: String,
+}
+
 /// A message as executors see it.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageOut {

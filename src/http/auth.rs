@@ -1,15 +1,18 @@
-//! Credentials as they come in: bearers, never in a URL; and the signed links of notices, which are nothing but a URL.
+//! Credentials as they come in: bearers, never in a URL; the signed links of notices, which are nothing but a URL; and the codes
+//! of those that have no key yet, in a body.
 //!
 //! `refuse` needs no database: it tells junk by its form and MAC, so that the front refuses it without a call to the
 //! object. The object then asks its registry whether an executor's key or a client's token is still valid.
 
 use maud::html;
 
+use super::body;
 use super::message::{Request, Response};
 use super::page::{self, Forms};
 use super::problem::{Problem, unauthorized};
 use super::route::{Access, Route};
 use crate::domain::action::{self, LinkRefused};
+use crate::domain::enrolment::{self, CodeRefused};
 use crate::domain::file::{self, LinkPurpose};
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::secret;
@@ -54,7 +57,8 @@ pub fn is_owner_token(token: &str, settings: &Settings) -> bool {
 /// The refusal of a request whose credential cannot be right for its route at `now` (milliseconds); `None` if it may be.
 pub fn refuse(request: &Request, route: &Route, settings: &Settings, now: i64) -> Option<Response> {
     match route.access() {
-        Access::Anyone => None,
+        // A code stands in the body, which the front has not read yet.
+        Access::Anyone | Access::Code => None,
         Access::Link => refuse_link(request, route, settings, now),
         Access::FileLink => refuse_file_link(request, route, settings, now),
         Access::Executor => refuse_executor(request, settings),
@@ -150,9 +154,48 @@ fn is_own_page(request: &Request, settings: &Settings) -> bool {
     request.header("origin").is_none_or(is_known)
 }
 
+/// The refusal of an enrolment whose code cannot be right at `now` (milliseconds); `None` if it may be. What else is wrong with
+/// the body is for the object to say.
+pub fn refuse_code(request: &Request, settings: &Settings, now: i64) -> Option<Response> {
+    let body = match body::json(request) {
+        Ok(body) => body,
+        Err(problem) => return Some(problem.response()),
+    };
+    let Some(code) = body["code"].as_str() else {
+        let detail = "code is missing: send {\"code\": \"enr_…\", \"nonce\": \"…\"} with the code that the hub's owner gave out, and a \
+                      random text of your own as nonce.";
+        return Some(super::problem::bad_request(detail).response());
+    };
+    enrolment::read(&settings.hub_secret, code, now).err().map(|refused| refused_code(refused).response())
+}
+
+/// The problem that answers a code that is no code of this hub, or not any more.
+pub fn refused_code(refused: CodeRefused) -> Problem {
+    match refused {
+        CodeRefused::Foreign => Problem::new(
+            403,
+            "code_invalid",
+            "Code invalid",
+            "This is not an enrolment code of this hub: it is mistyped, was not copied whole, or is from another hub. One looks \
+             like enr_NAME.RANDOM.TIME.SEAL. Copy it again, or ask the hub's owner for a new one.",
+        ),
+        CodeRefused::Expired => Problem::new(
+            410,
+            "code_expired",
+            "Code expired",
+            "This enrolment code has expired: one is good for ten minutes. Ask the hub's owner for a new one, and use it at once.",
+        ),
+    }
+}
+
 fn refuse_executor(request: &Request, settings: &Settings) -> Option<Response> {
     match bearer(request) {
         Some(token) if secret::executor_of_key(&settings.hub_secret, token).is_some() => None,
+        Some(token) if token.starts_with("enr_") => Some(unauthorized(
+            "This is an enrolment code, not a key. Trade it for one first: POST /executor/enroll with {\"code\": …, \"nonce\": a random \
+             text of your own}; or run the line that the hub's owner was given with the code.",
+            "Bearer error=\"invalid_token\"".to_owned(),
+        )),
         Some(token) if !token.is_empty() && !token.starts_with("exk_") => Some(unauthorized(
             "This is not an executor key: one begins with exk_. The owner's token and claim tokens are not for this \
              place. Send Authorization: Bearer exk_… ; the hub's owner has the key.",

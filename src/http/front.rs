@@ -9,9 +9,11 @@ use super::route::{ExecutorCall, NoRoute, Route};
 use super::socket;
 use super::upload;
 use crate::domain::settings::Settings;
+use crate::kit;
 
 /// The answer to a request that need not, or must not, reach the object: a preflight, an unknown path, a wrong method, a
-/// foreign origin, a credential that cannot be right at `now` (milliseconds). `None`: the object answers.
+/// foreign origin, a credential that cannot be right at `now` (milliseconds), a file of the kit. `None`: the object answers, or
+/// the body has to be looked at first (`needs_body`).
 pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Response> {
     if let Some(response) = cors::preflight(request) {
         return Some(response);
@@ -23,13 +25,25 @@ pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Respon
             let is_for_pages = matches!(route, Route::Mcp | Route::Token | Route::Register | Route::Revoke);
             let foreign = is_for_pages.then(|| cors::refuse_origin(request)).flatten();
             let is_socket = matches!(route, Route::Listen | Route::Events);
+            let file = if let Route::Kit(file) = route { Some(kit::answer(request, settings, file)) } else { None };
             foreign
                 .or_else(|| super::auth::refuse(request, &route, settings, now))
                 .or_else(|| upload::refuse(request, &route, settings))
                 .or_else(|| is_socket.then(|| socket::refuse(request)).flatten())
+                .or(file)
         }
     };
     response.map(|response| cors::decorate(request, response))
+}
+
+/// Whether the front must read the body before it asks the object: it holds a credential.
+pub fn needs_body(request: &Request) -> bool {
+    Route::of(&request.method, &request.path) == Ok(Route::Enroll)
+}
+
+/// The answer to a request whose body holds a credential that cannot be right at `now` (milliseconds). `None`: the object answers.
+pub fn refuse_body(request: &Request, settings: &Settings, now: i64) -> Option<Response> {
+    super::auth::refuse_code(request, settings, now)
 }
 
 /// Whether a request may be sent to the object again when it is not known what became of the first: reads, calls that are
@@ -51,6 +65,9 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::ListOutbox
             | Route::CallbackSecret
             | Route::Act(_)
+            | Route::Kit(_)
+            // The same nonce gets the same key.
+            | Route::Enroll
             | Route::Revoke
             | Route::Download(_)
             | Route::Listen
@@ -66,7 +83,7 @@ pub fn is_repeatable(request: &Request) -> bool {
         },
         Ok(Route::Mcp) => is_repeatable_rpc(&body()),
         // A code is good once: whether a lost exchange happened is for the client to find out.
-        Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::RotateKey(_)) => false,
+        Ok(Route::Token | Route::Register | Route::CreateExecutor | Route::RotateKey(_) | Route::EnrollExecutor(_)) => false,
         // The body is gone.
         Ok(Route::Attach | Route::Upload(_)) => false,
         Ok(Route::ChangeExecutor(_) | Route::DeleteExecutor(_) | Route::RevokeKey(..)) => false,

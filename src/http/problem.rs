@@ -64,8 +64,9 @@ pub fn bad_request(detail: impl Into<String>) -> Problem {
 /// There is no such route.
 pub fn not_found() -> Problem {
     let detail = "There is nothing at this path. The executor API is POST /executor/claim, heartbeat, result, defer, release \
-                  and ping, PUT /executor/attachment, and the WebSocket /executor/listen. The owner API is /api/executors, /api/executors/{name}, \
-                  /api/executors/{name}/keys, /api/executors/{name}/keys/{id}, /api/tasks/{id}, /api/tasks/{id}/approve and \
+                  and ping, and the WebSocket /executor/listen; POST /executor/enroll trades a code of the owner for a key, and \
+                  /kit/install.sh installs a relay (/kit/relay.py, /kit/SKILL.md, /kit/SHA256SUMS). The owner API is \
+                  /api/executors, /api/executors/{name}, /api/executors/{name}/enroll, /api/executors/{name}/keys, /api/executors/{name}/keys/{id}, /api/tasks/{id}, /api/tasks/{id}/approve and \
                   /deny, /api/clients, /api/grants, /api/passphrase, /api/notify/test, and the WebSocket /api/events. \
                   Tasks are submitted and listed by the tools of MCP, which is at /mcp.";
     Problem::new(404, "not_found", "Not found", detail)

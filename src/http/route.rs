@@ -29,6 +29,10 @@ pub enum Route {
     Download(String),
     /// `PUT /files/{id}`, an upload
     Upload(String),
+    /// `POST /executor/enroll`
+    Enroll,
+    /// `GET /kit/{file}`
+    Kit(KitFile),
     /// `GET /executor/listen`, a WebSocket
     Listen,
     /// `GET /api/events`, a WebSocket
@@ -43,6 +47,8 @@ pub enum Route {
     DeleteExecutor(String),
     /// `GET /api/executors/{name}/keys`
     ListKeys(String),
+    /// `POST /api/executors/{name}/enroll`
+    EnrollExecutor(String),
     /// `POST /api/executors/{name}/keys`
     RotateKey(String),
     /// `DELETE /api/executors/{name}/keys/{id}`
@@ -96,6 +102,19 @@ pub enum ExecutorCall {
     Ping,
 }
 
+/// What a machine downloads to become an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KitFile {
+    /// `install.sh`
+    Installer,
+    /// `relay.py`
+    Relay,
+    /// `SKILL.md`
+    Skill,
+    /// `SHA256SUMS`
+    Sums,
+}
+
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -105,6 +124,8 @@ pub enum Access {
     Link,
     /// Whoever has a signed link to the file.
     FileLink,
+    /// Whoever has an enrolment code.
+    Code,
     /// An executor with its key.
     Executor,
     /// The owner, or a client with any scope; what is called says which it needs.
@@ -151,6 +172,15 @@ impl Route {
             (["files", id], "PUT") => Ok(Self::Upload((*id).to_owned())),
             (["files", _], _) => Err(NoRoute::MethodNotAllowed("GET, PUT")),
             (["files", _, _], _) => Err(NoRoute::MethodNotAllowed("GET")),
+            (["kit", name], method) => {
+                let file = KitFile::parse(name).ok_or(NoRoute::NotFound)?;
+                if matches!(method, "GET" | "HEAD") {
+                    Ok(Self::Kit(file))
+                } else {
+                    Err(NoRoute::MethodNotAllowed("GET"))
+                }
+            }
+            (["executor", "enroll"], method) => only("POST", method, Self::Enroll),
             (["executor", "listen"], method) => only("GET", method, Self::Listen),
             (["executor", call], method) => {
                 let call = ExecutorCall::parse(call).ok_or(NoRoute::NotFound)?;
@@ -162,6 +192,9 @@ impl Route {
             (["api", "executors", name], "DELETE") => Ok(Self::DeleteExecutor((*name).to_owned())),
             (["api", "executors", name], "PATCH") => Ok(Self::ChangeExecutor((*name).to_owned())),
             (["api", "executors", _], _) => Err(NoRoute::MethodNotAllowed("PATCH, DELETE")),
+            (["api", "executors", name, "enroll"], method) => {
+                only("POST", method, Self::EnrollExecutor((*name).to_owned()))
+            }
             (["api", "executors", name, "keys"], "GET") => Ok(Self::ListKeys((*name).to_owned())),
             (["api", "executors", name, "keys"], "POST") => Ok(Self::RotateKey((*name).to_owned())),
             (["api", "executors", _, "keys"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
@@ -202,9 +235,11 @@ impl Route {
             | Self::Authorize
             | Self::Token
             | Self::Register
+            | Self::Kit(_)
             | Self::Revoke => Access::Anyone,
             Self::Act(_) => Access::Link,
             Self::Download(_) | Self::Upload(_) => Access::FileLink,
+            Self::Enroll => Access::Code,
             Self::Executor(_) | Self::Attach | Self::Listen => Access::Executor,
             Self::Mcp => Access::Client,
             Self::Events
@@ -213,6 +248,7 @@ impl Route {
             | Self::ChangeExecutor(_)
             | Self::DeleteExecutor(_)
             | Self::ListKeys(_)
+            | Self::EnrollExecutor(_)
             | Self::RotateKey(_)
             | Self::RevokeKey(..)
             | Self::GetTask(_)
@@ -245,6 +281,25 @@ fn decoded(segment: &str) -> String {
     url::form_urlencoded::parse(format!("id={query}").as_bytes())
         .next()
         .map_or_else(String::new, |(_, id)| id.into_owned())
+}
+
+impl KitFile {
+    /// Every file.
+    pub const ALL: [Self; 4] = [Self::Installer, Self::Relay, Self::Skill, Self::Sums];
+
+    /// Its name in the address.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Installer => "install.sh",
+            Self::Relay => "relay.py",
+            Self::Skill => "SKILL.md",
+            Self::Sums => "SHA256SUMS",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|file| file.name() == name)
+    }
 }
 
 impl ExecutorCall {

@@ -10,7 +10,7 @@ use crate::domain::scope::{Scope, Scopes};
 use crate::domain::token;
 use crate::hub::{Granted, Hub};
 use crate::store::migrate;
-use crate::{executor, files, hub, mcp, oauth, owner};
+use crate::{executor, files, hub, kit, mcp, oauth, owner};
 
 /// The submitter that the owner's static token stands for.
 const OWNER: &str = "owner";
@@ -43,7 +43,7 @@ fn refuse(hub: &Hub<'_>, request: &Request, route: &Route) -> Option<Response> {
 
 fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     let principal = match route.access() {
-        Access::Anyone | Access::Link | Access::FileLink | Access::Executor => None,
+        Access::Anyone | Access::Link | Access::FileLink | Access::Code | Access::Executor => None,
         Access::Client | Access::Owner => match principal(hub, request) {
             Ok(principal) => Some(principal),
             Err(refusal) => return Outcome::Reply(*refusal),
@@ -54,6 +54,11 @@ fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         (Route::Attach, _) => executor::put(hub, request),
         (Route::Download(id), _) => files::download(hub, request, id),
         (Route::Upload(id), _) => files::bring(hub, request, id),
+        (Route::Enroll, _) => {
+            let refusal = auth::refuse_code(request, hub.settings(), hub.now());
+            Outcome::Reply(refusal.unwrap_or_else(|| executor::enroll(hub, request)))
+        }
+        (Route::Kit(file), _) => Outcome::Reply(kit::answer(request, hub.settings(), *file)),
         (Route::Listen, _) => executor::listen(hub, request),
         (Route::Health, _) => Outcome::Reply(health(hub)),
         (Route::Act(token), _) => Outcome::Reply(owner::act(hub, request, token)),

@@ -73,6 +73,8 @@ pub enum ExecutorRejected {
     TooMany,
     /// There is none of this name.
     NotFound,
+    /// The owner has disabled it.
+    Disabled,
     /// It has no such key.
     KeyNotFound,
     /// Open tasks are addressed to it, or held by it.
@@ -111,23 +113,33 @@ pub struct ExecutorView {
 
 /// Creates an executor with its first key.
 pub fn create_executor(hub: &Hub<'_>, input: &CreateExecutor) -> Result<CreatedExecutor, ExecutorRejected> {
-    if !is_executor_name(&input.name) {
-        let detail = "It must have 1 to 40 lower-case letters, digits and hyphens, and begin with a letter or digit.";
-        return Err(invalid("name", detail));
-    }
-    let executor = changed(hub, blank(hub, &input.name), &input.account)?;
+    let executor = account(hub, &input.name, &input.account)?;
     let key = NewKey::of(hub, &executor.name);
     hub.command(|_| {
-        if executors::by_name(hub.db, &executor.name)?.is_some() {
-            return Err(ExecutorRejected::Exists);
-        }
-        if executors::all(hub.db, EXECUTORS_MAX)?.len() >= EXECUTORS_MAX {
-            return Err(ExecutorRejected::TooMany);
-        }
-        executors::insert(hub.db, &executor)?;
+        add(hub, &executor)?;
         key.keep(hub, &executor.name, EXECUTOR_KEYS_MAX)?;
         Ok(CreatedExecutor { executor: view(hub, executor.clone())?, key: key.clone() })
     })
+}
+
+/// A new account, every field checked.
+pub(super) fn account(hub: &Hub<'_>, name: &str, given: &ExecutorChange) -> Result<ExecutorRow, ExecutorRejected> {
+    if !is_executor_name(name) {
+        let detail = "It must have 1 to 40 lower-case letters, digits and hyphens, and begin with a letter or digit.";
+        return Err(invalid("name", detail));
+    }
+    changed(hub, blank(hub, name), given)
+}
+
+/// Writes a new account, in the transaction of a command.
+pub(super) fn add(hub: &Hub<'_>, executor: &ExecutorRow) -> Result<(), ExecutorRejected> {
+    if executors::by_name(hub.db, &executor.name)?.is_some() {
+        return Err(ExecutorRejected::Exists);
+    }
+    if executors::all(hub.db, EXECUTORS_MAX)?.len() >= EXECUTORS_MAX {
+        return Err(ExecutorRejected::TooMany);
+    }
+    Ok(executors::insert(hub.db, executor)?)
 }
 
 /// Changes an executor and returns it as the list shows it. One that may work again, or do more, is called if tasks wait for
@@ -307,7 +319,7 @@ fn call_for(hub: &Hub<'_>, effects: &mut Effects, executor: &ExecutorRow) -> Res
     Ok(())
 }
 
-fn view(hub: &Hub<'_>, row: ExecutorRow) -> Result<ExecutorView, DatabaseError> {
+pub(super) fn view(hub: &Hub<'_>, row: ExecutorRow) -> Result<ExecutorView, DatabaseError> {
     let mut ready = 0;
     for address in places(&row) {
         ready += tasks::count_lane(hub.db, Lane::Ready, &address, COUNT_MAX)?;

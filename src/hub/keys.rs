@@ -39,7 +39,11 @@ fn id(hash: &str) -> String {
 
 impl NewKey {
     pub(super) fn of(hub: &Hub<'_>, name: &str) -> Self {
-        let key = secret::executor_key(&hub.settings.hub_secret, name, hub.random());
+        Self::made(secret::executor_key(&hub.settings.hub_secret, name, hub.random()))
+    }
+
+    /// A key that follows from something.
+    pub(super) fn made(key: String) -> Self {
         Self { id: id(&secret::sha256_hex(&key)), key }
     }
 

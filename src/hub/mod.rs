@@ -15,6 +15,8 @@ mod cancel;
 mod claim;
 mod clients;
 mod defer;
+mod enroll;
+mod enrolment;
 mod executors;
 mod feed;
 mod files;
@@ -69,6 +71,8 @@ pub use clients::{
     ClientMetadata, KnownClient, delete_client, find_client, keep_document, list_clients, register_client,
 };
 pub use defer::{Defer, Deferred, defer};
+pub use enroll::{EnrollRejected, Enrolled, enroll};
+pub use enrolment::{Enrolment, IssuedCode, issue_code};
 pub use executors::{
     CreateExecutor, CreatedExecutor, ExecutorChange, ExecutorRejected, ExecutorView, change_executor, create_executor,
     executor_names, find_executor, list_executors,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::views;
+use super::{enrolment, views};
 use crate::domain::executor::Approval;
 use crate::domain::task::Address;
 use crate::domain::wake::Wake;
@@ -24,6 +24,7 @@ struct AccountBody {
     wake: Option<Wake>,
     paused: Option<bool>,
     disabled: Option<bool>,
+    enroll: Option<bool>,
 }
 
 /// Body of `POST /api/executors/{name}/keys`.
@@ -35,8 +36,9 @@ struct RotateBody {
 }
 
 impl AccountBody {
-    /// The body of a request. A field that is null counts as left out, but for the one limit that null lifts.
-    fn read(request: &Request) -> Result<(Option<String>, ExecutorChange), Problem> {
+    /// The body of a request: the name, whether a code is wanted, and the rest. A field that is null counts as left out, but for
+    /// the one limit that null lifts.
+    fn read(request: &Request) -> Result<(Option<String>, Option<bool>, ExecutorChange), Problem> {
         let raw = body::json(request)?;
         let body: Self = body::typed(&raw)?;
         let is_lifted = raw.get("max_tasks_per_day").is_some_and(Json::is_null);
@@ -49,7 +51,7 @@ impl AccountBody {
             paused: body.paused,
             disabled: body.disabled,
         };
-        Ok((body.name, change))
+        Ok((body.name, body.enroll, change))
     }
 }
 
@@ -60,17 +62,23 @@ pub(super) fn list(hub: &Hub<'_>) -> Result<Response, Problem> {
 }
 
 pub(super) fn create(hub: &Hub<'_>, request: &Request) -> Result<Response, Problem> {
-    let (name, account) = AccountBody::read(request)?;
+    let (name, enroll, account) = AccountBody::read(request)?;
     let name = name.ok_or_else(|| {
         bad_request("The body does not fit this call: missing field `name`. Send the name of the new executor.")
     })?;
+    if enroll == Some(true) {
+        return enrolment::new(hub, &name, account);
+    }
     let input = CreateExecutor { name, account };
     let created = hub::create_executor(hub, &input).map_err(|rejected| refusal(&rejected, &input.name))?;
     Ok(Response::json(201, &views::created(&created, hub.now())))
 }
 
 pub(super) fn change(hub: &Hub<'_>, request: &Request, name: &str) -> Result<Response, Problem> {
-    let (other, change) = AccountBody::read(request)?;
+    let (other, enroll, change) = AccountBody::read(request)?;
+    if enroll.is_some() {
+        return Err(bad_request(format!("enroll: a code is made by POST /api/executors/{name}/enroll.")));
+    }
     if other.is_some_and(|other| other != name) {
         return Err(bad_request("name: an executor keeps its name. Create another one, and delete this."));
     }
@@ -169,15 +177,15 @@ pub(super) fn revoke(hub: &Hub<'_>, name: &str, id: &str) -> Result<Response, Pr
     Ok(Response::json(200, &answer))
 }
 
-fn refusal(rejected: &ExecutorRejected, name: &str) -> Problem {
+pub(super) fn refusal(rejected: &ExecutorRejected, name: &str) -> Problem {
     let name = crate::domain::text::shorten(name, 60);
     match rejected {
         ExecutorRejected::Invalid { field, detail } if detail.starts_with(field) => bad_request(detail.clone()),
         ExecutorRejected::Invalid { field, detail } => bad_request(format!("{field}: {detail}")),
         ExecutorRejected::Exists => {
             let detail = format!(
-                "There is an executor {name} already. Choose another name, change it (PATCH /api/executors/{name}), or make a \
-                 new key for it: POST /api/executors/{name}/keys."
+                "There is an executor {name} already. Choose another name, change it (PATCH /api/executors/{name}), or enrol \
+                 a machine for it (POST /api/executors/{name}/enroll); POST /api/executors/{name}/keys makes a new key."
             );
             Problem::new(409, "executor_exists", "Executor exists", detail)
         }
@@ -188,6 +196,13 @@ fn refusal(rejected: &ExecutorRejected, name: &str) -> Problem {
         ExecutorRejected::NotFound => {
             let detail = format!("There is no executor {name}. GET /api/executors lists them.");
             Problem::new(404, "executor_not_found", "Executor not found", detail)
+        }
+        ExecutorRejected::Disabled => {
+            let detail = format!(
+                "The executor {name} is disabled, and a machine that is enrolled could call nothing. Enable it first: PATCH \
+                 /api/executors/{name} with {{\"disabled\": false}}; then send the same call again."
+            );
+            Problem::new(409, "executor_disabled", "Executor disabled", detail)
         }
         ExecutorRejected::KeyNotFound => {
             let detail = format!(

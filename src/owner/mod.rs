@@ -5,6 +5,7 @@
 //! shown once, in the answer that creates it; the secrets of a wake are never shown again. It refuses to know SQL.
 
 mod act;
+mod enrolment;
 mod executors;
 pub mod feed;
 mod notify;
@@ -29,6 +30,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         Route::CreateExecutor => executors::create(hub, request),
         Route::ChangeExecutor(name) => executors::change(hub, request, name),
         Route::DeleteExecutor(name) => executors::delete(hub, request, name),
+        Route::EnrollExecutor(name) => enrolment::existing(hub, request, name),
         Route::ListKeys(name) => executors::keys(hub, name),
         Route::RotateKey(name) => executors::rotate(hub, request, name),
         Route::RevokeKey(name, id) => executors::revoke(hub, name, id),
@@ -58,6 +60,8 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         | Route::Attach
         | Route::Download(_)
         | Route::Upload(_)
+        | Route::Enroll
+        | Route::Kit(_)
         | Route::Listen
         | Route::Events => Err(not_found()),
     };

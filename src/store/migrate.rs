@@ -4,12 +4,13 @@ use super::database::{Database, DatabaseError, Value};
 use super::row::Columns;
 
 /// The migrations in order. One that has landed is never edited; a change is a new one at the end.
-pub const MIGRATIONS: [&str; 5] = [
+pub const MIGRATIONS: [&str; 6] = [
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_oauth.sql"),
     include_str!("migrations/0003_effects.sql"),
     include_str!("migrations/0004_files.sql"),
     include_str!("migrations/0005_actions.sql"),
+    include_str!("migrations/0006_enrolment.sql"),
 ];
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_version (

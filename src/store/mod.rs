@@ -11,6 +11,7 @@ pub mod actions;
 pub mod attachments;
 pub mod clients;
 pub mod database;
+pub mod enrolments;
 pub mod events;
 pub mod executors;
 pub mod grants;
@@ -32,6 +33,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         actions::STATEMENTS,
         events::STATEMENTS,
         executors::STATEMENTS,
+        enrolments::STATEMENTS,
         clients::STATEMENTS,
         grants::STATEMENTS,
         outbox::STATEMENTS,

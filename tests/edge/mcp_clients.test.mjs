@@ -12,7 +12,7 @@ import { python } from "./harness/python.mjs";
 
 const TOOLS = [
   "submit_task", "get_task", "list_tasks", "answer_task", "approve_task", "cancel_task", "retry_task", "wake_executor",
-  "list_executors", "hub_status",
+  "list_executors", "enroll_executor", "hub_status",
 ];
 const TASK = { title: "Book a table", instructions: "For two, at eight." };
 const INFO = { name: "edge-tests", version: "1.0.0" };

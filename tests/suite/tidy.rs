@@ -20,15 +20,16 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["domain", "store"]),
     ("hub", &["domain", "store", "outbound", "hub", "hooks", "faults"]),
     ("executor", &["domain", "store", "hub", "http", "executor"]),
+    ("kit", &["domain", "http", "kit"]),
     ("files", &["domain", "hub", "http", "executor", "files"]),
-    ("owner", &["domain", "store", "hub", "outbound", "http", "owner"]),
-    ("mcp", &["domain", "store", "hub", "http", "executor", "mcp"]),
+    ("owner", &["domain", "store", "hub", "outbound", "kit", "http", "owner"]),
+    ("mcp", &["domain", "store", "hub", "kit", "http", "executor", "mcp"]),
     ("oauth", &["domain", "store", "hub", "http", "oauth"]),
-    ("http", &["domain", "store", "hub", "outbound", "http", "executor", "files", "owner", "mcp", "oauth"]),
+    ("http", &["domain", "store", "hub", "outbound", "kit", "http", "executor", "files", "owner", "mcp", "oauth"]),
 ];
 
-/// Of `http`, only the router knows who answers.
-const HTTP_VALUES: &[&str] = &["domain", "outbound", "http"];
+/// Of `http`, only the router knows who answers; what needs no object, the front answers.
+const HTTP_VALUES: &[&str] = &["domain", "outbound", "kit", "http"];
 
 /// The text without comments and without what stands in quotes.
 fn code(source: &str) -> String {

@@ -219,7 +219,8 @@ pub(super) fn list(caller: &Caller<'_>, input: ListInput) -> Result<Given, ToolE
         (fitting < executors.len()).then(|| executors.get(fitting - 1).map(|last| last.name.clone())).flatten();
     executors.truncate(fitting);
     let next = if all.is_empty() {
-        "There is no executor yet. Tell your user to create one (POST /api/executors) and to start it."
+        "There is no executor yet. enroll_executor, if you have it, makes one and gives the line that your user runs on its machine; \
+         or your user creates one (POST /api/executors)."
     } else if next_cursor.is_some() {
         "There are more: call list_executors again with cursor = next_cursor."
     } else {

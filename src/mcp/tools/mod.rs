@@ -5,6 +5,7 @@
 
 mod approve;
 mod change;
+mod enroll;
 mod execute;
 mod executors;
 mod files;
@@ -42,6 +43,8 @@ pub enum Tool {
     WakeExecutor,
     /// `list_executors`
     ListExecutors,
+    /// `enroll_executor`
+    EnrollExecutor,
     /// `hub_status`
     HubStatus,
     /// `get_attachment`
@@ -85,7 +88,7 @@ pub struct About {
 
 impl Tool {
     /// Every tool, in the order in which a model reads them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SubmitTask,
         Self::GetTask,
         Self::GetAttachment,
@@ -97,6 +100,7 @@ impl Tool {
         Self::RetryTask,
         Self::WakeExecutor,
         Self::ListExecutors,
+        Self::EnrollExecutor,
         Self::HubStatus,
         Self::ClaimTask,
         Self::HeartbeatTask,
@@ -118,6 +122,7 @@ impl Tool {
             Self::RetryTask => "retry_task",
             Self::WakeExecutor => "wake_executor",
             Self::ListExecutors => "list_executors",
+            Self::EnrollExecutor => "enroll_executor",
             Self::HubStatus => "hub_status",
             Self::ClaimTask => "claim_task",
             Self::HeartbeatTask => "heartbeat_task",
@@ -144,6 +149,8 @@ impl Tool {
             Self::CancelTask | Self::RetryTask | Self::WakeExecutor => Scope::TasksWrite,
             Self::ClaimTask | Self::HeartbeatTask | Self::FinishTask | Self::DeferTask => Scope::TasksExecute,
             Self::RecordAction | Self::AttachFile => Scope::TasksExecute,
+            // It hands out a credential.
+            Self::EnrollExecutor => Scope::HubAdmin,
         }
     }
 
@@ -160,6 +167,7 @@ impl Tool {
             Self::RetryTask => change::about_retry(),
             Self::WakeExecutor => executors::about_wake(),
             Self::ListExecutors => executors::about_list(),
+            Self::EnrollExecutor => enroll::about(),
             Self::HubStatus => status::about(),
             Self::ClaimTask => execute::about_claim(),
             Self::HeartbeatTask => execute::about_heartbeat(),
@@ -184,6 +192,7 @@ impl Tool {
             Self::RetryTask => change::retry(caller, read(self, arguments)?),
             Self::WakeExecutor => executors::wake(caller, read(self, arguments)?),
             Self::ListExecutors => executors::list(caller, read(self, arguments)?),
+            Self::EnrollExecutor => enroll::call(caller, read(self, arguments)?),
             Self::HubStatus => status::call(caller, read(self, arguments)?),
             Self::ClaimTask => execute::claim(caller, read(self, arguments)?),
             Self::HeartbeatTask => execute::heartbeat(caller, read(self, arguments)?),

@@ -2,6 +2,7 @@
 //! they go.
 
 mod approval;
+mod enrolment;
 mod keys;
 mod limits;
 mod presence;

@@ -10,9 +10,9 @@ use taskhub::domain::ledger::OnUnknownAction;
 use taskhub::domain::limits::CHUNK_BYTES;
 use taskhub::domain::wake::{Wake, WakeAuth};
 use taskhub::hub::{
-    self, Act, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, ExecutorChange,
-    Heartbeat, Hub, InputFile, NewFile, Order, Outcome, Record, Release, Report, Submit, TasksLeft, Upload, UploadTo,
-    Uploaded, When,
+    self, Act, Answer, Approve, AttemptCall, Claim, CreateExecutor, Defer, Delivery, Effects, Enrolment,
+    ExecutorChange, Heartbeat, Hub, InputFile, NewFile, Order, Outcome, Record, Release, Report, Submit, TasksLeft,
+    Upload, UploadTo, Uploaded, When,
 };
 
 use crate::support::{Held, World, task_for, task_in};
@@ -47,6 +47,8 @@ struct Stage {
     link: FileId,
     /// A file that was uploaded, and that no task has.
     loose: String,
+    /// A code for `bot`.
+    code: String,
 }
 
 fn stage() -> Stage {
@@ -103,6 +105,7 @@ fn stage() -> Stage {
     let (link, loose) = (open(), open());
     bring(&world.hub(), &loose).unwrap();
     let loose = loose.as_str().to_owned();
+    let code = hub::issue_code(&world.hub(), "bot", &Enrolment::Existing).expect("a code").code;
     Stage {
         world,
         key,
@@ -119,6 +122,7 @@ fn stage() -> Stage {
         fresh,
         link,
         loose,
+        code,
     }
 }
 
@@ -285,6 +289,15 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "approve", run: |stage, hub| done(hub::approve(hub, &approve(stage, true))) },
     Command { name: "deny", run: |stage, hub| done(hub::approve(hub, &approve(stage, false))) },
+    Command {
+        name: "a code for an executor that is there",
+        run: |_, hub| done(hub::issue_code(hub, "bot", &Enrolment::Existing)),
+    },
+    Command {
+        name: "a code for a new executor",
+        run: |_, hub| done(hub::issue_code(hub, "new", &Enrolment::New(ExecutorChange::default()))),
+    },
+    Command { name: "enroll", run: |stage, hub| done(hub::enroll(hub, &stage.code, "a nonce of the tests")) },
     Command { name: "rotate a key", run: |_, hub| done(hub::rotate_key(hub, "bot", true)) },
     Command {
         name: "attach a file",

@@ -58,6 +58,17 @@ CREATE TABLE auth_tries (
   PRIMARY KEY (kind, address)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE enrolments (
+  code_hash TEXT PRIMARY KEY,
+  executor TEXT NOT NULL REFERENCES executors (name) ON DELETE CASCADE,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  nonce_hash TEXT,
+  used_at INTEGER,
+  CHECK ((nonce_hash IS NULL) = (used_at IS NULL))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE executor_keys (
   hash TEXT PRIMARY KEY,
   executor TEXT NOT NULL REFERENCES executors (name) ON DELETE CASCADE,
@@ -242,6 +253,7 @@ CREATE INDEX attachments_expiry ON attachments (kind, expires_at) WHERE expires_
 CREATE INDEX attachments_shared ON attachments (content_id) WHERE content_id <> id;
 
 CREATE INDEX attachments_task ON attachments (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX enrolments_executor ON enrolments (executor, rank);
 
 CREATE INDEX executor_keys_executor ON executor_keys (executor, rank);
 

@@ -16,11 +16,12 @@ const EXECUTOR_PATHS: [&str; 6] = [
     "/executor/release",
     "/executor/ping",
 ];
-const OWNER_PATHS: [(&str, &str); 6] = [
+const OWNER_PATHS: [(&str, &str); 7] = [
     ("GET", "/api/executors"),
     ("POST", "/api/executors"),
     ("DELETE", "/api/executors/bot"),
     ("POST", "/api/executors/bot/keys"),
+    ("POST", "/api/executors/bot/enroll"),
     ("GET", "/api/tasks/t_000000000_0000000000000000"),
     ("POST", "/mcp"),
 ];

@@ -7,7 +7,7 @@ use super::{header, problem};
 use crate::support::{OWNER_TOKEN, World, request};
 
 /// Every path with the methods that it takes.
-const ROUTES: [(&str, &[&str]); 22] = [
+const ROUTES: [(&str, &[&str]); 24] = [
     ("/healthz", &["GET", "HEAD"]),
     ("/.well-known/oauth-protected-resource", &["GET"]),
     ("/.well-known/oauth-protected-resource/mcp", &["GET"]),
@@ -20,9 +20,11 @@ const ROUTES: [(&str, &[&str]); 22] = [
     ("/executor/ping", &["POST"]),
     ("/executor/listen", &["GET"]),
     ("/executor/attachment", &["PUT"]),
+    ("/executor/enroll", &["POST"]),
     ("/api/events", &["GET"]),
     ("/api/executors", &["GET", "POST"]),
     ("/api/executors/bot", &["PATCH", "DELETE"]),
+    ("/api/executors/bot/enroll", &["POST"]),
     ("/api/executors/bot/keys", &["GET", "POST"]),
     ("/api/executors/bot/keys/key_1", &["DELETE"]),
     ("/api/tasks/t_000000000_0000000000000000", &["GET"]),
@@ -112,6 +114,10 @@ fn only_what_is_the_same_twice_is_repeated() {
         ("DELETE", "/api/executors/bot", Json::Null, false),
         ("POST", "/api/executors/bot/keys", Json::Null, false),
         ("POST", "/api/notify/test", Json::Null, false),
+        ("POST", "/api/executors/bot/enroll", json!({}), false),
+        ("POST", "/executor/enroll", json!({}), true),
+        ("GET", "/kit/relay.py", Json::Null, true),
+        ("POST", "/mcp", tool("enroll_executor", json!({ "name": "bot" })), false),
         ("GET", "/act/cancel.t_1.1.x", Json::Null, true),
         ("POST", "/act/cancel.t_1.1.x", Json::Null, true),
         ("POST", "/executor/claim", json!({}), false),

@@ -6,6 +6,7 @@ mod executor;
 mod files;
 mod front;
 mod health;
+mod kit;
 mod owner;
 mod sockets;
 mod storage;
