@@ -19,7 +19,7 @@ pub fn refuse(request: &Request, settings: &Settings, now: i64) -> Option<Respon
         return Some(response);
     }
     let response = match Route::of(&request.method, &request.path) {
-        Err(NoRoute::NotFound) => Some(problem::not_found().response()),
+        Err(NoRoute::NotFound) => Some(problem::not_found(&request.path).response()),
         Err(NoRoute::MethodNotAllowed(allowed)) => Some(problem::method_not_allowed(allowed)),
         Ok(route) => {
             let is_for_pages = matches!(route, Route::Mcp | Route::Token | Route::Register | Route::Revoke);

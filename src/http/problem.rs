@@ -61,21 +61,33 @@ pub fn bad_request(detail: impl Into<String>) -> Problem {
     Problem::new(400, "bad_request", "Bad request", detail)
 }
 
-/// There is no such route.
-pub fn not_found() -> Problem {
-    let detail = "There is nothing at this path. The executor API is POST /executor/claim, heartbeat, result, defer, release \
-                  and ping, and the WebSocket /executor/listen; POST /executor/enroll trades a code of the owner for a key, and \
-                  /kit/install.sh installs a relay (/kit/relay.py, /kit/SKILL.md, /kit/SHA256SUMS). The owner API is \
-                  /api/executors, /api/executors/{name}, /api/executors/{name}/enroll, /api/executors/{name}/keys, /api/executors/{name}/keys/{id}, /api/tasks/{id}, /api/tasks/{id}/approve and \
-                  /deny, /api/clients, /api/grants, /api/passphrase, /api/notify/test, and the WebSocket /api/events. \
-                  Tasks are submitted and listed by the tools of MCP, which is at /mcp.";
-    Problem::new(404, "not_found", "Not found", detail)
+/// What there is for executors, the owner, and everybody.
+const EXECUTOR_PATHS: &str = "An executor calls POST /executor/claim, heartbeat, result, defer, release, action and ping, always with the \
+                              task's id in the body; PUT /executor/attachment; and the WebSocket /executor/listen. \
+                              POST /executor/enroll trades a code of the owner for a key. GET /kit/SKILL.md says how to use them.";
+const OWNER_PATHS: &str = "The owner API is /api/executors, /api/executors/{name}, and below that /enroll, /keys and /keys/{id}; \
+                           /api/tasks/{id}, and below that /approve and /deny; /api/clients, /api/grants, /api/outbox, \
+                           /api/passphrase, /api/callbacks/secret, /api/notify/test, and the WebSocket /api/events.";
+const OTHER_PATHS: &str = "Tasks are submitted and listed by the tools of MCP, at /mcp. A machine becomes an executor by \
+                           /kit/install.sh (and /kit/relay.py, /kit/SKILL.md, /kit/SHA256SUMS). Files are below /files/, by the \
+                           links that the hub gives. GET /healthz says whether the hub is well.";
+
+/// There is no such route: what there is for whoever asks like this.
+pub fn not_found(path: &str) -> Problem {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let paths = match first {
+        "api" => format!("{OWNER_PATHS} {OTHER_PATHS}"),
+        "kit" | "files" => OTHER_PATHS.to_owned(),
+        _ => format!("{EXECUTOR_PATHS} {OTHER_PATHS} {OWNER_PATHS}"),
+    };
+    Problem::new(404, "not_found", "Not found", format!("There is nothing at this path. {paths}"))
 }
 
 /// A file that is longer than one may be.
 pub fn file_too_large(bytes_max: i64) -> Problem {
     let detail = format!(
-        "The file has more than {bytes_max} bytes, which is the most that a file may have here, and nothing of it is kept. Send a          smaller one: compress it, split it, or put it elsewhere and send its address instead."
+        "The file has more than {bytes_max} bytes, which is the most that a file may have here, and nothing of it is kept. Send a \
+         smaller one: compress it, split it, or put it elsewhere and send its address instead."
     );
     Problem::new(413, "file_too_large", "File too large", detail)
 }

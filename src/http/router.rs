@@ -21,7 +21,7 @@ type Refusal = Box<Response>;
 /// Answers a request inside the object. Credentials are checked again here, so that nothing rests on the front alone.
 pub fn handle(hub: &Hub<'_>, request: &Request) -> Outcome {
     let outcome = match Route::of(&request.method, &request.path) {
-        Err(NoRoute::NotFound) => Outcome::Reply(problem::not_found().response()),
+        Err(NoRoute::NotFound) => Outcome::Reply(problem::not_found(&request.path).response()),
         Err(NoRoute::MethodNotAllowed(allowed)) => Outcome::Reply(problem::method_not_allowed(allowed)),
         Ok(route) => match refuse(hub, request, &route) {
             Some(refusal) => Outcome::Reply(refusal),

@@ -81,6 +81,6 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         Route::Token => token::handle(hub, request),
         Route::Register => register::handle(hub, request),
         Route::Revoke => token::revoke(hub, request),
-        _ => not_found().response(),
+        _ => not_found(&request.path).response(),
     })
 }

@@ -63,7 +63,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         | Route::Enroll
         | Route::Kit(_)
         | Route::Listen
-        | Route::Events => Err(not_found()),
+        | Route::Events => Err(not_found(&request.path)),
     };
     Outcome::Reply(answer.unwrap_or_else(|problem| problem.response()))
 }

@@ -167,7 +167,57 @@ function rows({ bot, held, theirs, canceled, finished, blocked, released, waitin
       /send a heartbeat.*send a result/s],
     ["a release while a person is asked", post("/executor/release", of(blocked)), 409, "not_working", /Nothing more is needed/],
   ];
-  return [...credentials, ...addresses, ...json, ...fields, ...tasks];
+  const act = (claim, more) => {
+    const action = { step_id: "pay", tool: "stripe", params: { amount: 3 }, status: "begin" };
+    return post("/executor/action", of(claim, { ...action, ...more }));
+  };
+  const actions = [
+    ["an action without its step", act(held, { step_id: undefined }), 400, "bad_request", /missing field `step_id`/],
+    ["an action with an empty step", act(held, { step_id: "" }), 400, "bad_request", /step_id: /],
+    ["another word for begin", act(held, { status: "start" }), 400, "bad_request",
+      /status: .*expected one of `begin`, `done`, `failed`/],
+    ["done without begin", act(held, { status: "done" }), 409, "action_not_begun", /send status "begin"/],
+    ["a result of the action in another field", act(held, { status: "done", result: "ok" }), 400, "bad_request",
+      /unknown field `result`, expected one of .*`outcome`/],
+    ["a number that no other program reads alike", act(held, { params: { id: 2 ** 60 } }), 400, "bad_request",
+      /params: .*as a text, in quotes/s],
+    ["an action of a task that was canceled", act(canceled), 409, "canceled", /Stop working/],
+    ["an action of an attempt that was given back", act(released), 409, "lease_lost", /earlier attempt/],
+    ["an action while a person is asked", act(blocked), 409, "not_working", /send a heartbeat/],
+  ];
+  const put = (query, claim, ...more) => [
+    `/executor/attachment?${query}`, ...auth, "-H", `X-Claim-Token: ${claim.token}`, ...more];
+  const file = `task_id=${held.id}&name=a.txt`;
+  const bytes = ["-X", "PUT", "--data-binary", "abc"];
+  const files = [
+    ["a file by POST", put(file, held, "--data-binary", "abc"), 405, "method_not_allowed", /PUT/],
+    ["a file as a form", put(file, held, "-X", "PUT", "-F", "file=@-"), 400, "bad_request", /--data-binary|-T/, "abc"],
+    ["a file without a task", put("name=a.txt", held, ...bytes), 400, "bad_request", /task_id/],
+    ["a file without a name", put(`task_id=${held.id}`, held, ...bytes), 400, "bad_request", /name/],
+    ["a file without the claim token", [`/executor/attachment?${file}`, ...auth, ...bytes], 400, "bad_request",
+      /X-Claim-Token/],
+    ["the claim token in the address", [`/executor/attachment?${file}&claim_token=${held.token}`, ...auth, ...bytes], 400,
+      "bad_request", /X-Claim-Token/],
+    ["a file of a name that is none", put(`task_id=${held.id}&name=..`, held, ...bytes), 400, "bad_request", /name/],
+    ["a hash that is none", put(file, held, ...bytes, "-H", "X-Sha256: abc"), 400, "bad_request", /64/],
+    ["the hash of another file", put(file, held, ...bytes, "-H", `X-Sha256: ${"0".repeat(64)}`), 422, "sha256_mismatch",
+      /again/],
+    ["a file of a task that was canceled", put(`task_id=${canceled.id}&name=a`, canceled, ...bytes), 409, "canceled",
+      /Stop working/],
+    ["a file of an attempt that was given back", put(`task_id=${released.id}&name=a`, released, ...bytes), 409, "lease_lost",
+      /earlier attempt/],
+    ["a file after the result", put(`task_id=${finished.id}&name=a`, finished, ...bytes), 409, "already_finished",
+      /Stop working/],
+    ["a file while a person is asked", put(`task_id=${blocked.id}&name=a`, blocked, ...bytes), 409, "not_working",
+      /send a heartbeat/],
+    ["a link that was not copied whole", ["/files/f_0mb2x4k9q_7h3k5m9p2r4t6w8x/a.txt"], 403, "link_invalid", /whole/],
+  ];
+  const enrolment = [
+    ["no code", ["/executor/enroll", "-d", "{}"], 400, "bad_request", /code/],
+    ["a code of another hub", ["/executor/enroll", "-d", '{"code":"enr_bot.abc","nonce":"1234567890123456"}'], 401,
+      "code_invalid", /owner/],
+  ];
+  return [...actions, ...files, ...enrolment, ...credentials, ...addresses, ...json, ...fields, ...tasks];
 }
 
 test("every wrong call of a model with curl is told what to do next, and changes nothing", async (t) => {
