@@ -1499,7 +1499,7 @@ class Attempt(threading.Thread):
             except (HubError, OSError) as error:
                 notices.append(f"{name}: {one_line(str(error), 300)}")
         if self._attached:
-            self._log(f"attached {len(self._attached)} files")
+            self._log(f"attached {', '.join(self._attached)}")
         for notice in notices:
             self._log(f"not attached: {notice}")
         return notices
@@ -2184,7 +2184,8 @@ def desk_for(setup: Setup, log: Log):
 
 def say(options, answer: dict, *lines):
     """Prints an answer for a program or for a reader."""
-    print(as_json(answer) if options.json else "\n".join(line for line in lines if line))
+    text = "\n".join(line for line in lines if line)
+    print(as_json(answer) if options.json else readable(text.encode(errors="replace")))
 
 
 def claim_verb(setup: Setup, log: Log) -> int:
@@ -2476,6 +2477,7 @@ def parse_arguments(argv):
 
 def main(argv) -> int:
     options, command = parse_arguments(argv)
+    sys.stdout.reconfigure(errors="replace")  # A task may hold what this terminal cannot show.
     log, environ = Log(), dict(os.environ)
     setup = trouble = None
     try:
