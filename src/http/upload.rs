@@ -31,6 +31,14 @@ pub fn announced(request: &Request, settings: &Settings) -> Result<Announced, Pr
                       Content-Encoding; one that is to stay compressed is sent under a name such as report.csv.gz.";
         return Err(Problem::new(415, "unsupported_encoding", "Encoded body", detail));
     }
+    let content_type = request.header("content-type");
+    // `curl -F` sends one, and its boundaries would be kept as part of the file.
+    if content_type.is_some_and(|text| text.to_ascii_lowercase().starts_with("multipart/")) {
+        return Err(bad_request(
+            "The body is a form with a file in it; what is stored is the body itself. Send the file's bytes and nothing else: \
+             curl -T FILE, or -X PUT --data-binary @FILE.",
+        ));
+    }
     let size = match request.header("transfer-encoding") {
         // Then a length does not count.
         Some(_) => None,
@@ -48,5 +56,5 @@ pub fn announced(request: &Request, settings: &Settings) -> Result<Announced, Pr
             )
         })?),
     };
-    Ok(Announced { size, sha256, content_type: request.header("content-type").map(str::to_owned) })
+    Ok(Announced { size, sha256, content_type: content_type.map(str::to_owned) })
 }

@@ -34,7 +34,9 @@ enum Done {
 
 /// Shows or does what a link is for.
 pub fn act(hub: &Hub<'_>, request: &Request, token: &str) -> Response {
-    let Ok(link) = action::read(&hub.settings().hub_secret, token, hub.now()) else { return not_found(&request.path).response() };
+    let Ok(link) = action::read(&hub.settings().hub_secret, token, hub.now()) else {
+        return not_found(&request.path).response();
+    };
     let answer = if request.method == "POST" { press(hub, &link) } else { show(hub, &link) };
     let response = answer.unwrap_or_else(|error| failed(&error));
     match request.header("origin").filter(|_| request.method == "POST") {

@@ -214,7 +214,7 @@ function rows({ bot, held, theirs, canceled, finished, blocked, released, waitin
   ];
   const enrolment = [
     ["no code", ["/executor/enroll", "-d", "{}"], 400, "bad_request", /code/],
-    ["a code of another hub", ["/executor/enroll", "-d", '{"code":"enr_bot.abc","nonce":"1234567890123456"}'], 401,
+    ["a code of another hub", ["/executor/enroll", "-d", '{"code":"enr_bot.abc","nonce":"1234567890123456"}'], 403,
       "code_invalid", /owner/],
   ];
   return [...actions, ...files, ...enrolment, ...credentials, ...addresses, ...json, ...fields, ...tasks];
