@@ -186,37 +186,43 @@ impl Route {
                 let call = ExecutorCall::parse(call).ok_or(NoRoute::NotFound)?;
                 if method == "POST" { Ok(Self::Executor(call)) } else { Err(NoRoute::MethodNotAllowed("POST")) }
             }
-            (["api", "executors"], "GET") => Ok(Self::ListExecutors),
-            (["api", "executors"], "POST") => Ok(Self::CreateExecutor),
-            (["api", "executors"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
-            (["api", "executors", name], "DELETE") => Ok(Self::DeleteExecutor((*name).to_owned())),
-            (["api", "executors", name], "PATCH") => Ok(Self::ChangeExecutor((*name).to_owned())),
-            (["api", "executors", _], _) => Err(NoRoute::MethodNotAllowed("PATCH, DELETE")),
-            (["api", "executors", name, "enroll"], method) => {
-                only("POST", method, Self::EnrollExecutor((*name).to_owned()))
-            }
-            (["api", "executors", name, "keys"], "GET") => Ok(Self::ListKeys((*name).to_owned())),
-            (["api", "executors", name, "keys"], "POST") => Ok(Self::RotateKey((*name).to_owned())),
-            (["api", "executors", _, "keys"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
-            (["api", "executors", name, "keys", id], method) => {
+            (["api", rest @ ..], method) => Self::of_owner(method, rest),
+            _ => Err(NoRoute::NotFound),
+        }
+    }
+
+    /// The route of a method and a path below `/api`.
+    fn of_owner(method: &str, segments: &[&str]) -> Result<Self, NoRoute> {
+        match (segments, method) {
+            (["executors"], "GET") => Ok(Self::ListExecutors),
+            (["executors"], "POST") => Ok(Self::CreateExecutor),
+            (["executors"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
+            (["executors", name], "DELETE") => Ok(Self::DeleteExecutor((*name).to_owned())),
+            (["executors", name], "PATCH") => Ok(Self::ChangeExecutor((*name).to_owned())),
+            (["executors", _], _) => Err(NoRoute::MethodNotAllowed("PATCH, DELETE")),
+            (["executors", name, "enroll"], method) => only("POST", method, Self::EnrollExecutor((*name).to_owned())),
+            (["executors", name, "keys"], "GET") => Ok(Self::ListKeys((*name).to_owned())),
+            (["executors", name, "keys"], "POST") => Ok(Self::RotateKey((*name).to_owned())),
+            (["executors", _, "keys"], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
+            (["executors", name, "keys", id], method) => {
                 only("DELETE", method, Self::RevokeKey((*name).to_owned(), (*id).to_owned()))
             }
-            (["api", "tasks", id], method) => only("GET", method, Self::GetTask((*id).to_owned())),
-            (["api", "tasks", id, "approve"], method) => only("POST", method, Self::ApproveTask((*id).to_owned())),
-            (["api", "tasks", id, "deny"], method) => only("POST", method, Self::DenyTask((*id).to_owned())),
-            (["api", "events"], method) => only("GET", method, Self::Events),
-            (["api", "clients"], method) => only("GET", method, Self::ListClients),
-            (["api", "clients", id], method) => only("DELETE", method, Self::DeleteClient(decoded(id))),
-            (["api", "grants"], "GET") => Ok(Self::ListGrants),
-            (["api", "grants"], "DELETE") => Ok(Self::RevokeGrants),
-            (["api", "grants"], _) => Err(NoRoute::MethodNotAllowed("GET, DELETE")),
-            (["api", "grants", id], method) => only("DELETE", method, Self::RevokeGrant((*id).to_owned())),
-            (["api", "outbox"], method) => only("GET", method, Self::ListOutbox),
-            (["api", "outbox", id], method) => only("DELETE", method, Self::DiscardMessage(decoded(id))),
-            (["api", "outbox", id, "retry"], method) => only("POST", method, Self::RetryMessage(decoded(id))),
-            (["api", "callbacks", "secret"], method) => only("GET", method, Self::CallbackSecret),
-            (["api", "passphrase"], method) => only("PUT", method, Self::ChangePassphrase),
-            (["api", "notify", "test"], method) => only("POST", method, Self::TestNotice),
+            (["tasks", id], method) => only("GET", method, Self::GetTask((*id).to_owned())),
+            (["tasks", id, "approve"], method) => only("POST", method, Self::ApproveTask((*id).to_owned())),
+            (["tasks", id, "deny"], method) => only("POST", method, Self::DenyTask((*id).to_owned())),
+            (["events"], method) => only("GET", method, Self::Events),
+            (["clients"], method) => only("GET", method, Self::ListClients),
+            (["clients", id], method) => only("DELETE", method, Self::DeleteClient(decoded(id))),
+            (["grants"], "GET") => Ok(Self::ListGrants),
+            (["grants"], "DELETE") => Ok(Self::RevokeGrants),
+            (["grants"], _) => Err(NoRoute::MethodNotAllowed("GET, DELETE")),
+            (["grants", id], method) => only("DELETE", method, Self::RevokeGrant((*id).to_owned())),
+            (["outbox"], method) => only("GET", method, Self::ListOutbox),
+            (["outbox", id], method) => only("DELETE", method, Self::DiscardMessage(decoded(id))),
+            (["outbox", id, "retry"], method) => only("POST", method, Self::RetryMessage(decoded(id))),
+            (["callbacks", "secret"], method) => only("GET", method, Self::CallbackSecret),
+            (["passphrase"], method) => only("PUT", method, Self::ChangePassphrase),
+            (["notify", "test"], method) => only("POST", method, Self::TestNotice),
             _ => Err(NoRoute::NotFound),
         }
     }

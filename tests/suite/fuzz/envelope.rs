@@ -22,6 +22,10 @@ fn messages() -> Vec<(&'static str, Json)> {
     let timed = json!({
         "title": "t", "instructions": "i", "queue": "q", "deadline_seconds": 3600, "not_before": "2027-01-16T00:00:00+01:00",
     });
+    let with_files = json!({
+        "title": "t", "instructions": "i", "executor": "bot",
+        "input_files": [{ "name": "a.txt", "text": "a" }, { "name": "b", "base64": "YQ==", "content_type": "image/png" }],
+    });
     let client = json!({ "name": "c", "version": "1" });
     vec![
         ("initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client })),
@@ -31,6 +35,9 @@ fn messages() -> Vec<(&'static str, Json)> {
         ("notifications/initialized", json!({})),
         tool("submit_task", task),
         tool("submit_task", timed),
+        tool("submit_task", with_files),
+        tool("get_attachment", json!({ "file_id": "f_0mb2x4k9q_7h3k5m9p2r4t6w8x", "offset": 3 })),
+        tool("create_upload_link", json!({ "name": "a.pdf", "content_type": "application/pdf" })),
         tool("get_task", json!({ "task_id": "$ID", "wait_seconds": 3 })),
         tool("get_task", json!({ "task_id": "$OLDID", "part": "result", "offset": 0 })),
         tool("list_tasks", json!({ "states": ["working", "completed"], "executor": "bot", "page_size": 1 })),
@@ -164,7 +171,7 @@ fn what_is_changed_was_right_before() {
     }
     // `execute` has the rest.
     let submits = Tool::ALL.into_iter().filter(|tool| tool.scope() != Scope::TasksExecute).count();
-    assert_eq!(submits, 11, "a new tool is fuzzed too");
+    assert_eq!(submits, 13, "a new tool is fuzzed too");
 }
 
 /// A cursor that was handed out goes on; one that was not is refused or shows a page.

@@ -48,6 +48,8 @@ fn calls() -> Vec<(&'static str, Json)> {
             "record_action",
             attempt(json!({ "step_id": "s", "tool": "t", "params": { "n": [1.5] }, "status": "failed" })),
         ),
+        ("attach_file", attempt(json!({ "name": "a.txt", "text": "one\ntwo", "content_type": "text/plain" }))),
+        ("attach_file", attempt(json!({ "name": "a.png", "base64": "iVBORw0KGgo=" }))),
         ("defer_task", attempt(json!({ "seconds": 60, "note": "n", "checkpoint": [1] }))),
     ]
 }

@@ -253,6 +253,7 @@ CREATE INDEX attachments_expiry ON attachments (kind, expires_at) WHERE expires_
 CREATE INDEX attachments_shared ON attachments (content_id) WHERE content_id <> id;
 
 CREATE INDEX attachments_task ON attachments (task_id) WHERE task_id IS NOT NULL;
+
 CREATE INDEX enrolments_executor ON enrolments (executor, rank);
 
 CREATE INDEX executor_keys_executor ON executor_keys (executor, rank);

@@ -183,7 +183,7 @@ fn tasks_execute_alone_opens_nothing_else() {
     let request = with(super::post("/mcp", "application/json", list), "authorization", &format!("Bearer {access}"));
     let tools = super::json_of(&world.send(&request))["result"]["tools"].clone();
     let names: Vec<&str> = tools.as_array().expect("a list").iter().filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(names, ["claim_task", "heartbeat_task", "finish_task", "defer_task", "record_action"]);
+    assert_eq!(names, ["claim_task", "heartbeat_task", "finish_task", "defer_task", "record_action", "attach_file"]);
 }
 
 /// Whoever worked as an executor that was deleted does not work as the next one of that name.
