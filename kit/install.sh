@@ -339,7 +339,7 @@ own_place() {
 write_unit() {
     make_folder "$(dirname "$unit")/default.target.wants" || return 1
     {
-        printf '[Unit]\nDescription=taskhub relay\nAfter=network-online.target\n\n[Service]\n'
+        printf '[Unit]\nDescription=taskhub relay\n\n[Service]\n'
         own_places | while read -r name place; do printf 'Environment=%s\n' "$(unit_word "$name=$place")"; done
         printf 'ExecStart=%s %s run\n' "$(unit_argument "$python")" "$(unit_argument "$data/relay.py")"
         printf 'Restart=always\nRestartSec=10\nRestartPreventExitStatus=2\nKillMode=mixed\nTimeoutStopSec=30\nUMask=0077\n'

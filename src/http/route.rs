@@ -167,19 +167,8 @@ impl Route {
             (["act", _], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
             (["mcp"], "POST") => Ok(Self::Mcp),
             (["mcp"], _) => Err(NoRoute::MethodNotAllowed("POST")),
-            (["executor", "attachment"], method) => only("PUT", method, Self::Attach),
-            (["files", id] | ["files", id, _], "GET" | "HEAD") => Ok(Self::Download((*id).to_owned())),
-            (["files", id], "PUT") => Ok(Self::Upload((*id).to_owned())),
-            (["files", _], _) => Err(NoRoute::MethodNotAllowed("GET, PUT")),
-            (["files", _, _], _) => Err(NoRoute::MethodNotAllowed("GET")),
-            (["kit", name], method) => {
-                let file = KitFile::parse(name).ok_or(NoRoute::NotFound)?;
-                if matches!(method, "GET" | "HEAD") {
-                    Ok(Self::Kit(file))
-                } else {
-                    Err(NoRoute::MethodNotAllowed("GET"))
-                }
-            }
+            (["kit", name], "GET" | "HEAD") => KitFile::parse(name).map(Self::Kit).ok_or(NoRoute::NotFound),
+            (["kit", _], _) => Err(NoRoute::MethodNotAllowed("GET")),
             (["executor", "enroll"], method) => only("POST", method, Self::Enroll),
             (["executor", "listen"], method) => only("GET", method, Self::Listen),
             (["executor", call], method) => {

@@ -19,9 +19,9 @@ const USER = 1_000;
 const LINE_MS_MAX = 120_000;
 /** What the essential packages of Debian bring of what a script may want. */
 const TOOLS = [
-  "awk", "cat", "chmod", "cp", "cut", "date", "dirname", "env", "false", "grep", "head", "id", "kill", "ln", "ls", "mkdir",
-  "mktemp", "mv", "nohup", "printf", "pwd", "rm", "rmdir", "sed", "sh", "sha256sum", "sleep", "sort", "stat", "tail", "tee", "test", "touch",
-  "tr", "true", "uname", "wc",
+  "[", "awk", "cat", "chmod", "cp", "cut", "date", "dirname", "env", "false", "grep", "head", "id", "kill", "ln",
+  "ls", "mkdir", "mktemp", "mv", "nohup", "printf", "pwd", "rm", "rmdir", "sed", "sh", "sha256sum", "sleep", "sort",
+  "stat", "tail", "tee", "test", "touch", "tr", "true", "uname", "wc",
 ];
 /** Enters the folder of a Debian: its root, the home, the folder of further programs, then what is to be run. */
 const ENTER = `set -e
