@@ -15,7 +15,10 @@ use crate::hub::{self, AttemptCall, FileRejected, Hub, Upload, UploadTo, Uploade
 pub fn put(hub: &Hub<'_>, request: &Request) -> Outcome {
     match attempt(hub, request) {
         Ok(outcome) => outcome,
-        Err(refusal) => Outcome::Reply(refusal),
+        Err(refusal) => {
+            abandon(hub, request);
+            Outcome::Reply(refusal)
+        }
     }
 }
 
@@ -58,16 +61,16 @@ pub fn receive(hub: &Hub<'_>, request: &Request, upload: &Upload<'_>, next: &str
         Some(Received { so_far, piece: Piece::Bytes { bytes, is_last } }) => {
             let step = hub::take_piece(hub, upload, so_far, bytes.clone(), *is_last);
             if matches!(step, Err(FileRejected::Database(_))) {
-                abandon(hub, request, upload);
+                abandon(hub, request);
             }
             step
         }
         Some(Received { piece: Piece::Stalled, .. }) => {
-            abandon(hub, request, upload);
+            abandon(hub, request);
             return Outcome::Reply(stalled().response());
         }
         Some(Received { piece: Piece::Broken, .. }) => {
-            abandon(hub, request, upload);
+            abandon(hub, request);
             return Outcome::Reply(broken().response());
         }
     };
@@ -84,9 +87,9 @@ pub fn receive(hub: &Hub<'_>, request: &Request, upload: &Upload<'_>, next: &str
 }
 
 /// What cannot be taken back now ends by itself later.
-fn abandon(hub: &Hub<'_>, request: &Request, upload: &Upload<'_>) {
+fn abandon(hub: &Hub<'_>, request: &Request) {
     if let Some(received) = &request.received {
-        let _ = hub::abandon_upload(hub, upload, &received.so_far);
+        let _ = hub::abandon_upload(hub, &received.so_far);
     }
 }
 

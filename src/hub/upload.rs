@@ -159,7 +159,7 @@ pub fn take_piece(
             match attempt::writing(hub, call)? {
                 Ok(task) => piece_for_task(hub, effects, upload, (call, &task, &name), &piece),
                 Err(rejected) => {
-                    discard(hub, upload, receiving)?;
+                    discard(hub, receiving)?;
                     Ok(Err(rejected.into()))
                 }
             }
@@ -169,8 +169,8 @@ pub fn take_piece(
 }
 
 /// Ends an upload that will not go on: nothing is left of it.
-pub fn abandon_upload(hub: &Hub<'_>, upload: &Upload<'_>, receiving: &Receiving) -> Result<(), FileRejected> {
-    hub.command(|_| discard(hub, upload, receiving).map_err(FileRejected::from))
+pub fn abandon_upload(hub: &Hub<'_>, receiving: &Receiving) -> Result<(), FileRejected> {
+    hub.command(|_| discard(hub, receiving).map_err(FileRejected::from))
 }
 
 /// A piece with what had come before it.
@@ -205,17 +205,15 @@ impl TakenPiece<'_> {
     }
 }
 
-fn discard(hub: &Hub<'_>, upload: &Upload<'_>, receiving: &Receiving) -> Result<(), DatabaseError> {
+/// Deletes what has come of an upload. The row of a link stays, for the link is still good.
+fn discard(hub: &Hub<'_>, receiving: &Receiving) -> Result<(), DatabaseError> {
     if receiving.pieces == 0 || !receiving.is_kept {
         return Ok(());
     }
-    match upload.to {
-        UploadTo::Attempt { .. } => match attachments::by_id(hub.db, receiving.file_id.as_str())? {
-            Some(row) if row.stored.is_none() => attachments::delete(hub.db, &row),
-            _ => Ok(()),
-        },
-        // The link is still good, so its row stays.
-        UploadTo::Link(_) => attachments::delete_chunks(hub.db, &receiving.content_id),
+    match attachments::by_id(hub.db, receiving.file_id.as_str())? {
+        Some(row) if row.stored.is_some() && row.content_id == receiving.content_id => Ok(()),
+        Some(row) if row.stored.is_none() && row.kind == FileKind::Output => attachments::delete(hub.db, &row),
+        _ => attachments::delete_chunks(hub.db, &receiving.content_id),
     }
 }
 
@@ -284,7 +282,7 @@ fn piece_for_task(
 ) -> Step<Uploaded> {
     let receiving = piece.before;
     let refused = |rejected: FileRejected| {
-        discard(hub, upload, receiving)?;
+        discard(hub, receiving)?;
         Ok(Err(rejected))
     };
     let is_begun = receiving.is_kept && receiving.pieces > 0;
@@ -304,7 +302,7 @@ fn piece_for_task(
     }
     if piece.is_last {
         if let Some(file) = same(&files, name, &piece.after.sha256()) {
-            discard(hub, upload, receiving)?;
+            discard(hub, receiving)?;
             return Ok(Ok(Uploaded::Done { file, existed: true }));
         }
         if let Err(rejected) = check_room(hub, &files, piece.after.size) {
@@ -379,7 +377,7 @@ fn arrived(row: FileRow) -> Result<Uploaded, FileRejected> {
 fn piece_by_link(hub: &Hub<'_>, upload: &Upload<'_>, id: &FileId, piece: &TakenPiece<'_>) -> Step<Uploaded> {
     let receiving = piece.before;
     let refused = |rejected: FileRejected| {
-        discard(hub, upload, receiving)?;
+        discard(hub, receiving)?;
         Ok(Err(rejected))
     };
     let Some(row) = attachments::by_id(hub.db, id.as_str())? else { return refused(FileRejected::NotFound) };
@@ -389,7 +387,7 @@ fn piece_by_link(hub: &Hub<'_>, upload: &Upload<'_>, id: &FileId, piece: &TakenP
         return match (piece.is_last, is_same) {
             (false, _) if piece.after.size <= stored.size => Ok(Ok(Uploaded::More(piece.after.clone()))),
             (true, true) => {
-                discard(hub, upload, receiving)?;
+                discard(hub, receiving)?;
                 arrived(row).map(Ok)
             }
             _ => refused(FileRejected::Taken { sha256: stored.sha256.clone() }),

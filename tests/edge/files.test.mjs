@@ -92,12 +92,23 @@ test("memory is flat whatever passes through", async (t) => {
   const downFive = await peakOf(async () => {
     for (const each of files.slice(0, 5)) await read(each);
   });
-  const slow = await peakOf(() => readSlowly(hub, files[2].url));
+  const slow = await peakOf(async () => {
+    await readSlowly(hub, files[2].url);
+    for (let n = 0; n < 5; n += 1) await hangUp(hub, files[2].url);
+  });
   t.diagnostic(`peak of one download ${(downOnce / MIB).toFixed(1)} MiB, of five ${(downFive / MIB).toFixed(1)} MiB, ` +
     `of a slow one ${(slow / MIB).toFixed(1)} MiB`);
   assert.ok(downFive - downOnce < GROWTH_MAX, `five downloads took ${downFive - downOnce} bytes more than one`);
   assert.ok(slow - downOnce < GROWTH_MAX, `a slow reader took ${slow - downOnce} bytes more`);
 });
+
+/** Reads the beginning of a file, and is gone. */
+async function hangUp(hub, url) {
+  const gone = new AbortController();
+  const response = await fetch(url, { signal: gone.signal });
+  await response.body.getReader().read();
+  gone.abort();
+}
 
 /** Reads the beginning of a file, then nothing for a while, then the rest. */
 async function readSlowly(hub, url) {

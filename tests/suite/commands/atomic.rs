@@ -327,14 +327,7 @@ const COMMANDS: &[Command] = &[
             done(hub::take_piece(hub, &upload(&call), &stage.begun, b"end".to_vec(), true))
         },
     },
-    Command {
-        name: "abandon an upload",
-        run: |stage, hub| {
-            let brought = json!({});
-            let call = call(&stage.held, "attachment", &brought);
-            done(hub::abandon_upload(hub, &upload(&call), &stage.begun))
-        },
-    },
+    Command { name: "abandon an upload", run: |stage, hub| done(hub::abandon_upload(hub, &stage.begun)) },
     Command { name: "open an upload", run: |_, hub| done(hub::open_upload(hub, "owner", "b", None)) },
     Command { name: "a file by a link", run: |stage, hub| bring(hub, &stage.link) },
     Command {

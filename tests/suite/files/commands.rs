@@ -137,12 +137,12 @@ fn an_upload_that_is_abandoned_leaves_nothing() {
     let before = world.db.dump();
     let Uploaded::More(begun) = world.run(|hub| hub::begin_upload(hub, &upload)).0.unwrap() else { panic!() };
     assert_eq!(world.db.dump(), before, "to begin writes nothing");
-    world.run(|hub| hub::abandon_upload(hub, &upload, &begun)).0.unwrap();
+    world.run(|hub| hub::abandon_upload(hub, &begun)).0.unwrap();
     let step = world.run(|hub| hub::take_piece(hub, &upload, &begun, noise(CHUNK_BYTES), false)).0.unwrap();
     let Uploaded::More(receiving) = step else { panic!() };
     assert_ne!(world.db.dump(), before);
-    world.run(|hub| hub::abandon_upload(hub, &upload, &receiving)).0.unwrap();
-    world.run(|hub| hub::abandon_upload(hub, &upload, &receiving)).0.unwrap();
+    world.run(|hub| hub::abandon_upload(hub, &receiving)).0.unwrap();
+    world.run(|hub| hub::abandon_upload(hub, &receiving)).0.unwrap();
     assert_eq!(world.db.dump(), before);
 }
 

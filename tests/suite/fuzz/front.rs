@@ -10,11 +10,14 @@ use super::shapes::text;
 use super::{check, rules};
 use crate::support::OWNER_TOKEN;
 
-const HEADERS: [&str; 12] = [
+const HEADERS: [&str; 15] = [
     "authorization",
     "x-claim-token",
     "content-type",
     "content-length",
+    "content-encoding",
+    "x-sha256",
+    "range",
     "accept",
     "origin",
     "host",
@@ -25,7 +28,7 @@ const HEADERS: [&str; 12] = [
     "x-test-panic",
 ];
 
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 17] = [
     "/",
     "/healthz",
     "/.well-known/oauth-protected-resource/mcp",
@@ -34,6 +37,9 @@ const PATHS: [&str; 14] = [
     "/api/clients",
     "/api/grants/$ID",
     "/api/passphrase",
+    "/executor/attachment",
+    "/files/f_000000000_0000000000000000",
+    "/files/f_000000000_0000000000000000/a.txt",
     "/executor/claim",
     "/executor/ping",
     "/api/executors",

@@ -114,6 +114,8 @@ fn what_is_missing_or_wrong_is_named() {
         415,
         "unsupported_encoding",
     );
+    let form = with(&named(&held, "a"), &[("content-type", "multipart/form-data; boundary=x")]);
+    assert!(problem(&sent(&world, &form, &[]), 400, "bad_request").contains("curl -T"));
     let long = with(&named(&held, "a"), &[("content-length", "26214401")]);
     problem(&sent(&world, &long, &[]), 413, "file_too_large");
     assert_eq!(front::refuse(&long, &world.settings, world.now()).unwrap().status, 413, "the front knows as well");
@@ -162,10 +164,16 @@ fn a_key_that_ends_in_the_middle_ends_the_upload() {
     let (world, held) = at_work();
     let mut upload = named(&held, "a");
     let Outcome::Receive(so_far) = router::handle(&world.hub(), &upload) else { panic!("it is taken") };
+    let piece = Piece::Bytes { bytes: vec![7; CHUNK_BYTES], is_last: false };
+    upload.received = Some(Received { so_far, piece });
+    let Outcome::Receive(so_far) = router::handle(&world.hub(), &upload) else { panic!("it is taken") };
+    let chunks = |world: &World| world.db.rows("SELECT number FROM attachment_chunks").len();
+    assert_eq!(chunks(&world), 1);
     world.owner("PATCH", "/api/executors/bot", json!({ "disabled": true }));
     let [piece] = all(b"x");
     upload.received = Some(Received { so_far, piece });
     problem(&sent(&world, &upload, &[]), 403, "executor_disabled");
+    assert_eq!(chunks(&world), 0);
 }
 
 #[test]
