@@ -382,3 +382,37 @@ test("a link is good for its file and its time, and others do not reach the obje
   assert.equal((await hub.test("GET", "requests")).count, before);
   assert.equal(await status(a.pathname + a.search), 200);
 });
+
+test("a file goes by a link to a task, to its executor, to a retry, and with them", async (t) => {
+  const { hub, executor, claim } = await atWork(t);
+  await claim.complete();
+  const { put, get } = pythonClient(t);
+  const file = await randomFile(hub, 2 * MIB + 3);
+  const link = await hub.mcp.tool("create_upload_link", { name: "../in put.bin" });
+  const byPython = await put({ url: link.upload_url, path: file.path, length: file.bytes.length });
+  assert.deepEqual([byPython.status, detail(byPython.body).sha256], [201, file.sha256], JSON.stringify(byPython));
+  const again = await curl(["-T", file.path, link.upload_url]);
+  assert.deepEqual([again.status, again.body.existed], [200, true], again.errors);
+  const other = await curl(["-T", "-", link.upload_url], (stdin) => stdin.end("other"));
+  assert.deepEqual([other.status, other.body.code], [409, "link_used"], other.errors);
+
+  const text = "Zeile 1\nZeile 2 – ä\n";
+  const inputs = [{ file_id: link.file_id }, { name: "notes.txt", text }];
+  const id = await hub.submit({ executor: "bot", input_files: inputs });
+  const given = (await executor.claim()).answer.context.input_files;
+  assert.deepEqual(given.map(({ name }) => name).toSorted(), ["in put.bin", "notes.txt"]);
+  const found = await get({ url: given.find(({ name }) => name === "in put.bin").url });
+  assert.deepEqual([found.status, found.sha256], [200, file.sha256]);
+  const notes = given.find(({ name }) => name === "notes.txt");
+  assert.equal((await hub.mcp.tool("get_attachment", { file_id: notes.id })).text, text, "bytes cross into the tools");
+
+  await hub.mcp.tool("cancel_task", { task_id: id });
+  await hub.mcp.tool("retry_task", { task_id: id });
+  assert.deepEqual(await stored(hub), { stored: 4, receiving: 0, chunks: 4 }, "the retry shares what it is given");
+  const retry = await executor.claim();
+  const shared = retry.answer.context.input_files.find(({ name }) => name === "in put.bin");
+  assert.ok(Buffer.from(await (await fetch(shared.url)).arrayBuffer()).equals(file.bytes));
+  await retry.complete();
+  await hub.test("POST", "tick", { now: Date.now() + 31 * 86_400_000 });
+  assert.deepEqual(await stored(hub), { stored: 0, receiving: 0, chunks: 0 });
+});
