@@ -49,10 +49,13 @@ function send(hub, agent, step) {
   });
 }
 
+/** The runtime keeps tables of its own beside the hub's, so its database is larger. */
+const DATABASE_SIZE = /(database_bytes\\*":)\d+/g;
+
 /** An answer in the form in which both sides can be compared. */
 function comparable({ status, headers, body }) {
   const ours = Object.entries(headers).filter(([name]) => !NOT_OURS.includes(name) && !name.startsWith("x-rows-"));
-  return { status, headers: Object.fromEntries(ours), body };
+  return { status, headers: Object.fromEntries(ours), body: body.replace(DATABASE_SIZE, "$1…") };
 }
 
 test("scripted runs give the same answers in workerd as natively", { timeout: 600_000 }, async (t) => {
