@@ -162,6 +162,9 @@ fn result(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Js
         "attempt": ended.attempt,
         "retry_at": ended.retry_at,
     });
+    if ended.state == State::InputRequired && outcome != hub::Outcome::Blocked {
+        answer["notice"] = json!(refusals::ASKED_ABOUT_ACTIONS);
+    }
     if let Some(next) = body.next {
         answer["next"] = claim_next(hub, executor, next, &claim_token);
     }
@@ -211,7 +214,11 @@ fn release(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<J
     };
     let input = Release { note: body.note, checkpoint: body.checkpoint };
     let released = hub::release(hub, &call, &input).map_err(|rejected| refusals::attempt(&rejected))?;
-    Ok(json!({ "task_id": body.task_id, "state": released.state.as_str() }))
+    let mut answer = json!({ "task_id": body.task_id, "state": released.state.as_str() });
+    if released.state == State::InputRequired {
+        answer["notice"] = json!(refusals::ASKED_ABOUT_ACTIONS);
+    }
+    Ok(answer)
 }
 
 fn action(hub: &Hub<'_>, request: &Request, executor: &ExecutorRow) -> Result<Json, Problem> {

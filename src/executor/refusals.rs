@@ -53,6 +53,11 @@ pub fn attempt(rejected: &AttemptRejected) -> Problem {
     }
 }
 
+/// What an executor is told whose attempt has ended and left an action unknown about which a person wants to be asked.
+pub const ASKED_ABOUT_ACTIONS: &str = "The attempt is over. It had begun an action outside and did not say what came of it, so a person is \
+                                       asked before the task is handed out again. Nothing more is needed from you: claim the next \
+                                       task.";
+
 /// The problem that answers a refused record of an action.
 pub fn action(rejected: &ActionRejected) -> Problem {
     let not_begun = |detail: &str| Problem::new(409, "action_not_begun", "Action not begun", detail);

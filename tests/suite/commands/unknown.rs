@@ -218,10 +218,12 @@ fn a_release_that_is_repeated_is_answered_as_before() {
     let (world, held) = paying();
     let first = world.does("release", &held, json!({ "note": "bye" }));
     assert_eq!(first["state"], json!("input-required"));
+    assert!(first["notice"].as_str().unwrap().starts_with("The attempt is over."), "{first}");
     assert_eq!(world.does("release", &held, json!({ "note": "bye" })), first);
     let (world, held) = paying();
     let failed = json!({ "status": "failed", "retryable": true, "error": "oops" });
     let first = world.does("result", &held, failed.clone());
+    assert!(first["notice"].as_str().unwrap().starts_with("The attempt is over."), "{first}");
     assert_eq!(world.does("result", &held, failed), first);
 }
 
