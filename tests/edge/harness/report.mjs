@@ -8,7 +8,7 @@ const RATIO_CLIENTS = 8;
 const TASK_CALLS = ["submit", "claim", "heartbeat", "result"];
 const SWEEP_BATCH_MS_MAX = 100;
 const WAKE_MS_MAX = 1_000;
-const WASM_GZIPPED_MAX = 600_000;
+const WASM_GZIPPED_MAX = 750_000;
 
 const byHistory = (rows, value) =>
   Object.fromEntries(Object.entries(rows).map(([tasks, measured]) => [tasks, value(measured)]));
