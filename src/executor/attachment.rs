@@ -1,11 +1,11 @@
-//! `PUT /executor/attachment`: a file of an attempt comes in as the body. How it goes on from piece to piece is the same
+//! `/executor/attachment`: GET shows the files of an attempt's task; with PUT, one more comes in as the body. How it goes on from piece to piece is the same
 //! for every file that comes in.
 
 use serde_json::{Value as Json, json};
 
 use super::handlers::caller;
 use super::{refusals, wire};
-use crate::domain::file::Piece;
+use crate::domain::file::{FileKind, Piece};
 use crate::http::message::{Outcome, Received, Request, Response};
 use crate::http::problem::{Problem, bad_request};
 use crate::http::upload;
@@ -24,23 +24,18 @@ pub fn put(hub: &Hub<'_>, request: &Request) -> Outcome {
 
 fn attempt(hub: &Hub<'_>, request: &Request) -> Result<Outcome, Response> {
     let executor = caller(hub, request)?;
-    let field = |name: &str| {
-        let mut pairs = url::form_urlencoded::parse(request.query.as_bytes());
-        pairs.find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
-    };
-    let missing = |detail: &str| bad_request(detail).response();
-    let task_id = field("task_id").ok_or_else(|| {
-        missing(
+    let task_id = field(request, "task_id").ok_or_else(|| {
+        bad_request(
             "task_id is missing: say in the query for which task the file is, and what it is called: PUT \
              /executor/attachment?task_id=t_…&name=report.pdf .",
         )
+        .response()
     })?;
-    let name = field("name").ok_or_else(|| {
-        missing("name is missing: say in the query what the file is called, percent-encoded: …&name=report.pdf .")
+    let name = field(request, "name").ok_or_else(|| {
+        bad_request("name is missing: say in the query what the file is called, percent-encoded: …&name=report.pdf .")
+            .response()
     })?;
-    let claim_token = request.header("x-claim-token").ok_or_else(|| {
-        missing("X-Claim-Token is missing: send the claim_token that the claim returned in that header, beside Authorization.")
-    })?;
+    let claim_token = claim_token(request).map_err(|problem| problem.response())?;
     let announced = upload::announced(request, hub.settings()).map_err(|problem| problem.response())?;
     let brought = json!({ "name": name, "size": announced.size, "sha256": announced.sha256 });
     let call =
@@ -52,6 +47,41 @@ fn attempt(hub: &Hub<'_>, request: &Request) -> Result<Outcome, Response> {
         size: announced.size,
     };
     Ok(receive(hub, request, &upload, "It is attached to the task; nothing more is to be done for it."))
+}
+
+/// A field of the query.
+fn field(request: &Request, name: &str) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(request.query.as_bytes());
+    pairs.find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
+}
+
+fn claim_token(request: &Request) -> Result<&str, Problem> {
+    request.header("x-claim-token").ok_or_else(|| {
+        bad_request(
+            "X-Claim-Token is missing: send the claim_token that the claim returned in that header, beside Authorization.",
+        )
+    })
+}
+
+/// Shows the files of an attempt's task, with fresh links: those of the claim are over after a while.
+pub fn files(hub: &Hub<'_>, request: &Request) -> Response {
+    let executor = match caller(hub, request) {
+        Ok(executor) => executor,
+        Err(refusal) => return refusal,
+    };
+    let listed = || -> Result<Json, Problem> {
+        let task_id = field(request, "task_id").ok_or_else(|| {
+            bad_request("task_id is missing: say in the query whose files you want: /executor/attachment?task_id=t_… .")
+        })?;
+        let (claim_token, brought) = (claim_token(request)?, Json::Null);
+        let verb = "attachment";
+        let call = AttemptCall { executor: &executor.name, task_id: &task_id, claim_token, verb, brought: &brought };
+        let files = hub::files_of_attempt(hub, &call).map_err(|rejected| refusals::attempt(&rejected))?;
+        let (inputs, outputs) =
+            (wire::linked_files(&files, FileKind::Input), wire::linked_files(&files, FileKind::Output));
+        Ok(json!({ "input_files": inputs, "files": outputs }))
+    };
+    listed().map_or_else(|problem| problem.response(), |body| Response::json(200, &body))
 }
 
 /// Begins an upload, or goes on with it. `next` is what its sender is told in the end.

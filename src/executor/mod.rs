@@ -11,7 +11,7 @@ mod listen;
 pub mod refusals;
 pub mod wire;
 
-pub use attachment::{put, receive};
+pub use attachment::{files, put, receive};
 pub use enroll::enroll;
 pub use handlers::handle;
 pub use listen::listen;

@@ -236,6 +236,11 @@ pub fn file(file: &FileView) -> Json {
     })
 }
 
+/// Those of these files that go this way, each with its link.
+pub fn linked_files(files: &[LinkedFile], kind: FileKind) -> Vec<Json> {
+    files.iter().filter(|linked| linked.file.kind == kind).map(linked_file).collect()
+}
+
 fn linked_file(linked: &LinkedFile) -> Json {
     let mut shown = file(&linked.file);
     shown["url"] = json!(linked.url);
@@ -256,9 +261,6 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
     let messages: Vec<MessageOut> = claimed.task.messages.iter().map(MessageOut::from).collect();
     let notes: Vec<Json> = claimed.task.notes.iter().map(note).collect();
     let actions: Vec<Json> = claimed.task.actions.iter().map(action).collect();
-    let files = |kind: FileKind| -> Vec<Json> {
-        claimed.files.iter().filter(|linked| linked.file.kind == kind).map(linked_file).collect()
-    };
     json!({
         "task": {
             "id": head.id,
@@ -285,8 +287,8 @@ pub fn claimed(claimed: &Claimed, settings: &Settings) -> Json {
             "messages": messages,
             "notes": notes,
             "actions": actions,
-            "input_files": files(FileKind::Input),
-            "files": files(FileKind::Output),
+            "input_files": linked_files(&claimed.files, FileKind::Input),
+            "files": linked_files(&claimed.files, FileKind::Output),
             "depends_on": [],
         },
     })

@@ -134,8 +134,8 @@ fn refuse_file_link(request: &Request, route: &Route, settings: &Settings, now: 
         Err(file::LinkRefused::Expired) => {
             let detail = match purpose {
                 LinkPurpose::Download => {
-                    "This link has expired. Ask for a fresh one: get_attachment gives one to whoever submitted the task, and the \
-                     claim, sent again under its request_id, to the executor."
+                    "This link has expired. Ask for a fresh one: get_attachment gives one to whoever submitted the task, and \
+                     GET /executor/attachment?task_id=… with X-Claim-Token to the executor that works on it."
                 }
                 LinkPurpose::Upload => "This upload link has expired. Ask for a fresh one with create_upload_link.",
             };

@@ -70,6 +70,7 @@ pub fn is_repeatable(request: &Request) -> bool {
             | Route::Enroll
             | Route::Revoke
             | Route::Download(_)
+            | Route::AttemptFiles
             | Route::Listen
             | Route::Events,
         ) => true,

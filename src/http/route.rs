@@ -25,6 +25,8 @@ pub enum Route {
     Executor(ExecutorCall),
     /// `PUT /executor/attachment`, an upload
     Attach,
+    /// `GET /executor/attachment`
+    AttemptFiles,
     /// `GET /files/{id}/{name}`
     Download(String),
     /// `PUT /files/{id}`, an upload
@@ -167,7 +169,9 @@ impl Route {
             (["act", _], _) => Err(NoRoute::MethodNotAllowed("GET, POST")),
             (["mcp"], "POST") => Ok(Self::Mcp),
             (["mcp"], _) => Err(NoRoute::MethodNotAllowed("POST")),
-            (["executor", "attachment"], method) => only("PUT", method, Self::Attach),
+            (["executor", "attachment"], "GET") => Ok(Self::AttemptFiles),
+            (["executor", "attachment"], "PUT") => Ok(Self::Attach),
+            (["executor", "attachment"], _) => Err(NoRoute::MethodNotAllowed("GET, PUT")),
             (["files", id] | ["files", id, _], "GET" | "HEAD") => Ok(Self::Download((*id).to_owned())),
             (["files", id], "PUT") => Ok(Self::Upload((*id).to_owned())),
             (["files", _], _) => Err(NoRoute::MethodNotAllowed("GET, PUT")),
@@ -240,7 +244,7 @@ impl Route {
             Self::Act(_) => Access::Link,
             Self::Download(_) | Self::Upload(_) => Access::FileLink,
             Self::Enroll => Access::Code,
-            Self::Executor(_) | Self::Attach | Self::Listen => Access::Executor,
+            Self::Executor(_) | Self::Attach | Self::AttemptFiles | Self::Listen => Access::Executor,
             Self::Mcp => Access::Client,
             Self::Events
             | Self::ListExecutors

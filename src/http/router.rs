@@ -52,6 +52,7 @@ fn answer(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
     match (route, principal) {
         (Route::Executor(call), _) => executor::handle(hub, request, *call),
         (Route::Attach, _) => executor::put(hub, request),
+        (Route::AttemptFiles, _) => Outcome::Reply(executor::files(hub, request)),
         (Route::Download(id), _) => files::download(hub, request, id),
         (Route::Upload(id), _) => files::bring(hub, request, id),
         (Route::Enroll, _) => {

@@ -124,6 +124,15 @@ pub(super) fn writing(
     }
 }
 
+/// The task, if the attempt holds it, whether it works or waits for a person. Nothing is changed, so a refusal leaves no evidence.
+pub(super) fn reading(hub: &Hub<'_>, call: &AttemptCall<'_>) -> Result<TaskHead, AttemptRejected> {
+    let task = call.task(hub)?;
+    match may_write(&task.life, &call.fence(), hub.now) {
+        Ok(()) | Err(Refused::WrongState) => Ok(task),
+        Err(refused) => Err(explain(hub, &task, call, refused)),
+    }
+}
+
 /// Records what an attempt that may write left beside its task.
 pub(super) fn witness(
     hub: &Hub<'_>,

@@ -1,6 +1,7 @@
 //! Reading files: what a task has, their bytes, the links by which they are fetched, and what all of them take.
 
 use super::Hub;
+use super::attempt::{self, AttemptCall, AttemptRejected};
 use crate::domain::file::{FileKind, LinkPurpose, link_query};
 use crate::domain::ids::{FileId, TaskId};
 use crate::domain::limits::{CHUNK_BYTES, TASK_FILES_MAX, TASK_UPLOADS_MAX};
@@ -89,6 +90,12 @@ pub fn attachments(hub: &Hub<'_>, task_id: &str) -> Result<Vec<FileView>, Databa
     // What came together came in no order, so its names make one.
     rows.sort_by(|left, right| (left.created_at, &left.name).cmp(&(right.created_at, &right.name)));
     Ok(rows.into_iter().filter_map(FileView::of).collect())
+}
+
+/// The files of a task with fresh links, for the attempt that holds it.
+pub fn files_of_attempt(hub: &Hub<'_>, call: &AttemptCall<'_>) -> Result<Vec<LinkedFile>, AttemptRejected> {
+    let task = attempt::reading(hub, call)?;
+    Ok(attachments(hub, &task.id)?.into_iter().map(|file| linked(hub, file)).collect())
 }
 
 /// The file of this id, if it is all there.

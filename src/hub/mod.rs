@@ -79,8 +79,8 @@ pub use executors::{
 };
 pub use feed::{FeedEvent, events_after, is_granted, is_work_ready, newest_event};
 pub use files::{
-    FileView, LinkedFile, StorageUse, StoredFile, attachments, file, file_link, linked, read_file, storage_use,
-    stored_file,
+    FileView, LinkedFile, StorageUse, StoredFile, attachments, file, file_link, files_of_attempt, linked, read_file,
+    storage_use, stored_file,
 };
 pub use grants::{
     Consent, ConsentRejected, Exchange, Granted, TokenRejected, Tokens, consent, exchange, give_back, granted,

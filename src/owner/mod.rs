@@ -58,6 +58,7 @@ pub fn handle(hub: &Hub<'_>, request: &Request, route: &Route) -> Outcome {
         | Route::Mcp
         | Route::Executor(_)
         | Route::Attach
+        | Route::AttemptFiles
         | Route::Download(_)
         | Route::Upload(_)
         | Route::Enroll

@@ -93,6 +93,32 @@ fn a_file_is_put_and_put_again() {
 }
 
 #[test]
+fn an_attempt_gets_fresh_links_as_long_as_it_holds_its_task() {
+    let (world, held) = at_work();
+    sent(&world, &named(&held, "a.txt"), &all(b"hello"));
+    let list = |query: String| {
+        let mut request = request("GET", "/executor/attachment", &held.key, &Json::Null);
+        request.body.clear();
+        request.query = query;
+        request.headers.push(("x-claim-token".to_owned(), held.token.clone()));
+        world.send(&request)
+    };
+    let ask = || list(format!("task_id={}", held.id));
+    let first = json(&ask());
+    assert_eq!((&first["files"][0]["name"], &first["input_files"]), (&json!("a.txt"), &json!([])));
+    world.pass(60_000);
+    let later = json(&ask());
+    assert!(later["files"][0]["url_expires_at"].as_i64() > first["files"][0]["url_expires_at"].as_i64());
+    world.attempt("heartbeat", &held, json!({ "question": "Which?" }));
+    assert_eq!(ask().status, 200, "whoever waits for an answer reads on");
+    assert!(problem(&list(String::new()), 400, "bad_request").contains("task_id"));
+    let events = world.detail(&held.id).events.len();
+    world.cancel(&held.id).unwrap();
+    problem(&ask(), 409, "canceled");
+    assert_eq!(world.detail(&held.id).events.len(), events + 1, "looking leaves no evidence");
+}
+
+#[test]
 fn what_is_missing_or_wrong_is_named() {
     let (world, held) = at_work();
     let id = &held.id;

@@ -19,7 +19,7 @@ const ROUTES: [(&str, &[&str]); 24] = [
     ("/executor/release", &["POST"]),
     ("/executor/ping", &["POST"]),
     ("/executor/listen", &["GET"]),
-    ("/executor/attachment", &["PUT"]),
+    ("/executor/attachment", &["GET", "PUT"]),
     ("/executor/enroll", &["POST"]),
     ("/api/events", &["GET"]),
     ("/api/executors", &["GET", "POST"]),
