@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use taskhub::domain::settings::Settings;
 use taskhub::store::database::{Database as _, Value};
 
+use super::files::Files;
 use super::ledger::Ledger;
 use super::messages::Messages;
 use crate::support::NativeDatabase;
@@ -88,7 +89,7 @@ pub enum Verb {
         seconds: u32,
     },
     Release,
-    /// A record of an outside action, which leaves the task where it stands.
+    /// A record of an outside action, or a file, which leave the task where it stands.
     Record,
 }
 
@@ -122,6 +123,7 @@ pub struct Auditor {
     pub wakes: BTreeMap<String, WakeLog>,
     pub messages: Messages,
     pub ledger: Ledger,
+    pub files: Files,
     /// Executors that are woken, by address.
     woken: BTreeMap<String, Vec<String>>,
     settings: Settings,
@@ -135,6 +137,7 @@ impl Auditor {
             wakes: BTreeMap::new(),
             messages: Messages::default(),
             ledger: Ledger::default(),
+            files: Files::default(),
             woken: BTreeMap::new(),
             settings,
         }
@@ -412,6 +415,7 @@ impl Auditor {
         self.tasks.retain(|_, task| task.completed_at.is_none_or(|at| now - at <= retention_ms));
         let tasks = &self.tasks;
         self.ledger.keep(|id| tasks.contains_key(id));
+        self.files.keep(|id| tasks.contains_key(id));
     }
 
     /// Compares one task with its row.

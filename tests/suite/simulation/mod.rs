@@ -12,6 +12,7 @@ mod auditor;
 mod chance;
 #[cfg(feature = "test-faults")]
 mod faults;
+mod files;
 mod ledger;
 mod messages;
 mod probe;
@@ -75,6 +76,8 @@ fn nothing_is_lost_doubled_or_left_hanging() {
             total.acted,
             total.unknown,
             total.asked,
+            total.files,
+            total.shared,
         ];
         assert!(endings.iter().chain(&troubles).all(|count| *count > 0), "the world must see everything: {total:?}");
     }

@@ -26,6 +26,8 @@ const DELETE_CHAIN: &str = "DELETE FROM task_events WHERE seq IN";
 const OLD: &str = "SELECT id, completed_at, event_seq FROM tasks";
 const BESIDE: &str = "UPDATE tasks SET event_seq = ?5, revision";
 const INSERT_ACTION: &str = "INSERT INTO actions";
+const IS_NAMED: &str = "FROM attachments WHERE content_id = ?1 AND content_id <> id";
+const ADD_TOTALS: &str = "UPDATE attachment_totals";
 const END_ACTION: &str = "UPDATE actions SET recorded = ?3";
 const DELETE: &str = "DELETE FROM tasks WHERE id = ?1";
 const DUE: &str = "WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT +?2";
@@ -77,6 +79,8 @@ fn changes(fault: Fault) -> &'static [Change] {
         Fault::BesideAnyToken => &[(BESIDE, " AND claim_token_hash = ?3", " AND ?3 IS NOT NULL")],
         Fault::BegunForgotten => &[(INSERT_ACTION, "INSERT INTO", "INSERT OR REPLACE INTO")],
         Fault::OutcomeOverwritten => &[(END_ACTION, " AND recorded = 'begun'", "")],
+        Fault::SharedBytesGone => &[(IS_NAMED, "content_id = ?1 AND content_id <> id", "content_id = ?1 AND 0")],
+        Fault::TotalsDrift => &[(ADD_TOTALS, "bytes = bytes + ?2", "bytes = bytes + max(?2, 0)")],
         Fault::EventNumberReused => &[(DELETE_CHAIN, " AND seq < (SELECT max(seq) FROM task_events)", "")],
         Fault::PurgeTakesOpen => {
             &[(OLD, "completed_at", "created_at AS completed_at"), (DELETE, " AND lane IS NULL", "")]

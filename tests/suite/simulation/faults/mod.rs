@@ -20,6 +20,13 @@ const STEPS: u64 = 5_000;
 
 /// The invariants, by what the auditor says when one is broken. The first that fits counts.
 const INVARIANTS: &[(&str, &str)] = &[
+    ("the same file was attached as two", "a file of the same name and content is one file"),
+    ("a file has other bytes", "a file has its bytes as long as a task has it"),
+    ("bytes are kept of no file", "files go with their task, and nothing of them stays"),
+    ("outlives its task", "files go with their task, and nothing of them stays"),
+    ("are not those of the files", "the totals are what is there"),
+    ("constraint failed: bytes >= 0", "the totals are what is there"),
+    ("other files (left)", "a task has the files that it was given and that its attempts left"),
     ("was first twice", "an action is begun for the first time once"),
     ("happened twice outside", "what is recorded happens once"),
     ("done and has another outcome", "an action keeps its first outcome"),

@@ -7,6 +7,9 @@ const ACTS_PERCENT: u64 = 20;
 /// The same, where an earlier attempt has left an action of which nobody knows whether it happened.
 const LOOKS_PERCENT: u64 = 60;
 
+/// How often it leaves a file.
+const FILES_PERCENT: u64 = 8;
+
 impl Workload {
     pub(super) fn executor(&mut self) {
         let index = self.chance.below(self.agents.len() as u64) as usize;
@@ -19,6 +22,9 @@ impl Workload {
         let has_lost = self.auditor.ledger.lost_step(&held.task, held.attempt).is_some();
         if self.chance.percent(if has_lost { LOOKS_PERCENT } else { ACTS_PERCENT }) {
             return self.act(index, held);
+        }
+        if self.chance.percent(FILES_PERCENT) {
+            return self.leave_file(index, held);
         }
         let verb = self.verb(temper);
         match temper {

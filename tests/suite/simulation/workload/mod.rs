@@ -2,8 +2,10 @@
 
 mod actions;
 mod executors;
+mod files;
 mod outside;
 mod submitters;
+mod tally;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -33,6 +35,7 @@ use crate::simulation::faults::FaultyDatabase;
 use crate::simulation::probe::write_under_stale_claims;
 use crate::simulation::trace::Trace;
 use crate::support::{NativeDatabase, settings};
+pub use tally::Tally;
 
 /// Open tasks at which submitters hold back.
 const OPEN_MAX: usize = 60;
@@ -90,57 +93,6 @@ struct Agent {
     held: VecDeque<Held>,
     /// A claim whose answer was lost, asked for again under the same id; and what the hub had answered.
     lost: Option<(String, Option<Held>)>,
-}
-
-/// What the world has seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    pub steps: u64,
-    pub submitted: u64,
-    pub claims: u64,
-    pub completed: u64,
-    pub failed: u64,
-    pub canceled: u64,
-    pub late: u64,
-    pub repeated: u64,
-    pub wakes: u64,
-    pub callbacks: u64,
-    pub notices: u64,
-    pub answers: u64,
-    pub judged: u64,
-    pub failures: u64,
-    pub restarts: u64,
-    pub purged: u64,
-    /// Actions that happened outside.
-    pub acted: u64,
-    /// Those that an attempt began and was told that nobody knows.
-    pub unknown: u64,
-    /// Questions of the hub about such ones.
-    pub asked: u64,
-}
-
-impl Tally {
-    pub fn add(&mut self, other: Self) {
-        self.steps += other.steps;
-        self.submitted += other.submitted;
-        self.claims += other.claims;
-        self.completed += other.completed;
-        self.failed += other.failed;
-        self.canceled += other.canceled;
-        self.late += other.late;
-        self.repeated += other.repeated;
-        self.wakes += other.wakes;
-        self.callbacks += other.callbacks;
-        self.notices += other.notices;
-        self.answers += other.answers;
-        self.judged += other.judged;
-        self.failures += other.failures;
-        self.restarts += other.restarts;
-        self.purged += other.purged;
-        self.acted += other.acted;
-        self.unknown += other.unknown;
-        self.asked += other.asked;
-    }
 }
 
 pub struct Workload {
@@ -245,6 +197,7 @@ impl Workload {
             self.step();
             if step % AUDIT_EVERY == 0 || step == steps {
                 self.auditor.check_all(&self.db);
+                self.auditor.files.check_all(&self.db);
                 self.auditor.messages.check(&self.db);
                 self.auditor.messages.check_notices(&self.db);
                 self.auditor.messages.forget_told();
@@ -292,6 +245,7 @@ impl Workload {
             after = next;
         }
         self.auditor.purged(self.now.get());
+        self.auditor.files.check_all(&self.db);
         let left = self.db.rows("SELECT id FROM tasks");
         assert!(left.is_empty() && self.auditor.tasks.is_empty(), "kept beyond the retention: {left:?}");
     }

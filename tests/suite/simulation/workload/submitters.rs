@@ -34,6 +34,7 @@ impl Workload {
             max_attempts: self.chance.percent(30).then(|| 1 + self.chance.below(3) as u32),
             on_unknown_action: self.chance.percent(40).then_some(OnUnknownAction::Ask),
             callback_url: self.chance.percent(10).then(|| "https://submitter.example/told".to_owned()),
+            inputs: self.inputs(),
             ..Submit::default()
         };
         let delay = self.chance.percent(10) && input.deadline.is_none();
@@ -95,6 +96,7 @@ impl Workload {
         });
         self.woken(id, &address, known.standing == Standing::Ready, effects);
         self.auditor.submitted(id, known);
+        self.given(id, &input.inputs, input.retry_of.as_deref());
         self.tally.submitted += 1;
         self.check(id);
     }
@@ -250,6 +252,7 @@ impl Workload {
                     max_attempts: Some(old.max_attempts),
                     on_unknown_action: old.asks.then_some(OnUnknownAction::Ask),
                     callback_url: old.callback.then(|| "https://submitter.example/told".to_owned()),
+                    retry_of: Some(id.clone()),
                     ..Submit::default()
                 };
                 self.born(&submitted.id, &input, &effects);
