@@ -16,7 +16,13 @@ const RELAY = ".local/share/taskhub/relay.py";
 const CONFIG = ".config/taskhub/relay.json";
 const UNIT = ".config/systemd/user/taskhub-relay.service";
 /** A program instead of a model: it says what it was given. */
-const COMMAND = `--command 'echo reading >&2; bytes=$(wc -c); sleep 1; printf "read %s bytes" "$bytes"'`;
+const COMMAND = `--command '${[
+  "echo reading >&2",
+  "bytes=$(wc -c)",
+  'for file in "$TASKHUB_IN"/*; do [ ! -f "$file" ] || tr a-z A-Z < "$file" > "$TASKHUB_OUT/upper ${file##*/}"; done',
+  "sleep 1",
+  'printf "read %s bytes" "$bytes"',
+].join("; ")}'`;
 
 /** A code for an executor, which is made if need be, with the line that the hub gives for it. */
 async function invite(hub, name = "box", headers = {}) {
@@ -61,13 +67,23 @@ async function isOnline(hub, name = "box") {
 
 /** Does one task on whatever machine works as the executor. */
 async function doesATask(hub, machine) {
-  const id = await hub.submit({ executor: "box", title: "Count", instructions: "Count me." });
+  const larger = await hub.mcp.tool("create_upload_link", { name: "larger.txt" });
+  const uploaded = await fetch(larger.upload_url, { method: "PUT", body: "abc\n".repeat(500_000) });
+  assert.equal(uploaded.status, 201, await uploaded.text());
+  const files = [{ name: "a list.txt", text: "milk and eggs" }, { file_id: larger.file_id }];
+  const id = await hub.submit({ executor: "box", title: "Count", instructions: "Count me.", input_files: files });
   const task = await hub.untilState(id, "completed", 30_000).catch(async (error) => {
     const log = await machine.read(".local/state/taskhub/relay.log").catch(() => "no log");
     throw new Error(`${error.message}\nthe relay's log: ${log}`);
   });
   assert.match(task.result, /^read \d+ bytes$/);
   assert.equal(task.attempt, 1);
+  const { attachments } = await hub.mcp.tool("get_task", { task_id: id });
+  const output = (name) => attachments.find((file) => file.kind === "output" && file.name === name)?.file_id;
+  const small = await hub.mcp.tool("get_attachment", { file_id: output("upper a list.txt") });
+  assert.equal(small.text, "MILK AND EGGS");
+  const { url } = await hub.mcp.tool("get_attachment", { file_id: output("upper larger.txt") });
+  assert.equal(await (await fetch(url)).text(), "ABC\n".repeat(500_000));
 }
 
 describe("the kit's installer", { concurrency: 2 }, () => {
