@@ -11,16 +11,21 @@ import { OWNER_TOKEN, startHub } from "./harness/hub.mjs";
 import { python } from "./harness/python.mjs";
 
 const TOOLS = [
-  "submit_task", "get_task", "list_tasks", "answer_task", "approve_task", "cancel_task", "retry_task", "wake_executor",
-  "list_executors", "enroll_executor", "hub_status",
+  "submit_task", "get_task", "get_attachment", "create_upload_link", "list_tasks", "answer_task", "approve_task", "cancel_task",
+  "retry_task", "wake_executor", "list_executors", "enroll_executor", "hub_status",
 ];
-const TASK = { title: "Book a table", instructions: "For two, at eight." };
+const WISHES = "By the window.\n";
+/** One pixel. */
+const PLAN = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const FILES = [{ name: "wishes.txt", text: WISHES }, { name: "plan.png", base64: PLAN }];
+const TASK = { title: "Book a table", instructions: "For two, at eight.", input_files: FILES };
 const INFO = { name: "edge-tests", version: "1.0.0" };
 const OPTIONS = { requestInit: { headers: { authorization: `Bearer ${OWNER_TOKEN}` } } };
 
 function seen(result) {
-  const text = result.content.map((block) => block.text).join("");
-  return { isError: result.isError ?? false, text, data: result.structuredContent ?? null };
+  const text = result.content.filter((block) => block.type === "text").map((block) => block.text).join("");
+  const images = result.content.filter((block) => block.type === "image").map((block) => [block.mimeType, block.data]);
+  return { isError: result.isError ?? false, text, images, data: result.structuredContent ?? null };
 }
 
 /** What python/mcp_client.py does, with a client of either JavaScript SDK. */
@@ -34,13 +39,15 @@ async function mainJob(client) {
   while (!["completed", "failed", "canceled"].includes(states.at(-1)?.data.state)) {
     states.push(await call("get_task", { task_id: submitted.data.task_id, wait_seconds: 20 }));
   }
+  const files = [];
+  for (const { file_id: id } of states.at(-1).data.attachments) files.push(await call("get_attachment", { file_id: id }));
   const listed = await call("list_tasks", {});
   const described = tools.every((t) => t.title && t.description && t.outputSchema && t.annotations);
   const server = client.getServerVersion().name;
   await client.close();
   return {
     server, tools: tools.map((tool) => tool.name), described, refused, wrong, submitted,
-    states, listed,
+    states, files, listed,
   };
 }
 
@@ -60,7 +67,7 @@ async function withClientV1(hub) {
 }
 
 function withPython(hub, mode) {
-  return python("mcp_client.py", [`${hub.url}/mcp`, mode], { OWNER_TOKEN });
+  return python("mcp_client.py", [`${hub.url}/mcp`, mode], { OWNER_TOKEN, TASK: JSON.stringify(TASK) });
 }
 
 /** The executor's part. */
@@ -103,10 +110,13 @@ describe("the main job", { concurrency: 2 }, () => {
         [done.data.state, done.data.result, done.data.data, done.data.note],
         ["completed", "Booked: two, at eight. ☎", { table: 7 }, "calling the restaurant"],
       );
-      for (const answer of [job.submitted, ...job.states, job.listed]) {
+      for (const answer of [job.submitted, ...job.states, ...job.files, job.listed]) {
         assert.equal(answer.isError, false, answer.text);
         assert.deepEqual(JSON.parse(answer.text), answer.data, "the same data as text and as structured content");
       }
+      const file = (name) => job.files.find((answer) => answer.data.name === name);
+      assert.equal(file("wishes.txt").data.text, WISHES);
+      assert.deepEqual(file("plan.png").images, [["image/png", PLAN]]);
       assert.deepEqual(job.listed.data.tasks.map((task) => task.task_id), [job.submitted.data.task_id]);
     });
   }
