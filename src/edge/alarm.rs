@@ -41,8 +41,7 @@ const PURGE_EVERY_MS: i64 = 3_600_000;
 /// A purge that is done in one step.
 type Purge = fn(&hub::Hub<'_>) -> Result<(), DatabaseError>;
 
-const PURGES: [(&str, Purge); 3] =
-    [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox), ("files", hub::purge_files)];
+const PURGES: [(&str, Purge); 2] = [("clients and grants", hub::purge_sign_in), ("the outbox", hub::purge_outbox)];
 /// Executors are looked at for silence this often, in milliseconds.
 const WATCH_EVERY_MS: i64 = 180_000;
 
@@ -338,6 +337,7 @@ async fn purge_all(object: &Rc<Object>) {
             Err(Panicked) => console_error!("purging {what} panicked"),
         }
     }
+    purge_files(object).await;
     for _ in 0..PURGE_BATCHES_MAX {
         let after = object.alarm.purged_to.borrow().clone();
         let next = match object.run(clock(), |hub| hub::purge(hub, &after)) {
@@ -353,4 +353,16 @@ async fn purge_all(object: &Rc<Object>) {
         Delay::from(Duration::ZERO).await;
     }
     object.alarm.purged_at.set(purged_before);
+}
+
+/// Deletes uploads and files that are over, in bounded batches: many of them are many megabytes.
+async fn purge_files(object: &Rc<Object>) {
+    for _ in 0..PURGE_BATCHES_MAX {
+        match object.run(clock(), hub::purge_files) {
+            Ok(Ok(true)) => Delay::from(Duration::ZERO).await,
+            Ok(Ok(false)) => return,
+            Ok(Err(error)) => return console_error!("purging files failed: {error}"),
+            Err(Panicked) => return console_error!("purging files panicked"),
+        }
+    }
 }

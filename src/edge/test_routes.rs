@@ -172,10 +172,13 @@ fn tick(object: &Rc<Object>, now: i64) -> Json {
     while let Ok(Ok(Some(next))) = object.run(now, |hub| hub::purge(hub, &after)) {
         after = next;
     }
-    let forgotten = object.run(now, hub::purge_files);
+    let mut forgotten = object.run(now, hub::purge_files);
+    while matches!(forgotten, Ok(Ok(true))) {
+        forgotten = object.run(now, hub::purge_files);
+    }
     let watched = object.run(now, hub::watch_silence);
     let dispatched = object.run(now, |hub| hub::dispatch(hub, object.dispatcher.room()));
-    if !matches!((forgotten, watched, dispatched), (Ok(Ok(())), Ok(Ok(())), Ok(Ok(_)))) {
+    if !matches!((forgotten, watched, dispatched), (Ok(Ok(_)), Ok(Ok(())), Ok(Ok(_)))) {
         return json!({ "handled": handled, "error": "files or the outbox" });
     }
     let due = object.run(now, |hub| hub.next_due());

@@ -38,8 +38,13 @@ pub fn open_upload(
     let expires_at = (hub.now + UPLOAD_MS) / 1000;
     let id = FileId::new(hub.now, hub.random());
     hub.command(|_| {
-        if attachments::count_loose(hub.db, LOOSE_FILES_MAX)? >= LOOSE_FILES_MAX {
-            return Err(FileRejected::TooManyLoose { files_max: LOOSE_FILES_MAX });
+        if is_full(hub)? {
+            // What is over takes nobody's place, whenever the purge comes to it.
+            let over = attachments::expired(hub.db, FileKind::Input, hub.now, PURGE_FILES_MAX)?;
+            over.iter().try_for_each(|row| attachments::delete(hub.db, row))?;
+            if is_full(hub)? {
+                return Err(FileRejected::TooManyLoose { files_max: LOOSE_FILES_MAX });
+            }
         }
         let row = FileRow {
             id: id.as_str().to_owned(),
@@ -68,13 +73,18 @@ pub fn open_upload(
     })
 }
 
+fn is_full(hub: &Hub<'_>) -> Result<bool, DatabaseError> {
+    Ok(attachments::count_loose(hub.db, LOOSE_FILES_MAX)? >= LOOSE_FILES_MAX)
+}
+
 /// Deletes uploads that nobody ended and files that no task took, when their time is over; a few at a time, each in a
-/// transaction of its own.
-pub fn purge_files(hub: &Hub<'_>) -> Result<(), DatabaseError> {
+/// transaction of its own. Says whether there may be more.
+pub fn purge_files(hub: &Hub<'_>) -> Result<bool, DatabaseError> {
+    let mut more = false;
     for kind in [FileKind::Input, FileKind::Output] {
-        for row in attachments::expired(hub.db, kind, hub.now, PURGE_FILES_MAX)? {
-            hub.command(|_| attachments::delete(hub.db, &row))?;
-        }
+        let over = attachments::expired(hub.db, kind, hub.now, PURGE_FILES_MAX)?;
+        more |= over.len() == PURGE_FILES_MAX;
+        over.iter().try_for_each(|row| hub.command(|_| attachments::delete(hub.db, row)))?;
     }
-    Ok(())
+    Ok(more)
 }

@@ -259,6 +259,26 @@ fn so_many_files_may_wait_for_a_task() {
 }
 
 #[test]
+fn files_whose_time_is_over_take_nobodys_place() {
+    let (world, _) = stage();
+    for _ in 0..LOOSE_FILES_MAX {
+        open(&world, "a");
+    }
+    world.pass(2 * UPLOAD_MS);
+    for _ in 0..2 * LOOSE_FILES_MAX {
+        open(&world, "b");
+        world.pass(2 * UPLOAD_MS / i64::from(LOOSE_FILES_MAX));
+        assert!(rows(&world).0 <= LOOSE_FILES_MAX as usize, "no purge has come by");
+    }
+    world.pass(2 * UPLOAD_MS);
+    let mut batches = 1;
+    while world.run(hub::purge_files).0.unwrap() {
+        batches += 1;
+    }
+    assert!(rows(&world) == (0, 0) && batches > 5, "one purge goes on until nothing is left, a few at a time: {batches}");
+}
+
+#[test]
 fn a_retry_shares_the_inputs_and_not_the_outputs() {
     let (world, key) = stage();
     let bytes = noise(CHUNK_BYTES + 3);
