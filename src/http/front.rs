@@ -111,7 +111,8 @@ fn is_repeatable_rpc(message: &Json) -> bool {
         Some("get_task" | "list_tasks" | "list_executors" | "hub_status" | "cancel_task" | "answer_task") => true,
         Some("approve_task") => true,
         Some("retry_task" | "claim_task" | "heartbeat_task" | "finish_task" | "defer_task") => true,
-        Some("record_action") => true,
+        // The same name and content is the same file.
+        Some("record_action" | "get_attachment" | "attach_file") => true,
         _ => false,
     }
 }

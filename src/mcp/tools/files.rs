@@ -185,19 +185,20 @@ pub(super) fn get(caller: &Caller<'_>, input: GetInput) -> Result<Given, ToolErr
 fn show_text(output: &mut GetOutput, offset: u64, bytes: &[u8]) -> Result<(), ToolError> {
     let size = output.size.unsigned_abs();
     let is_last = offset.saturating_add(bytes.len() as u64) >= size;
-    let Some(text) = whole_characters(bytes, is_last) else {
-        if offset > 0 {
-            let detail = "The file has no character that begins there: begin with 0, or with the next_offset of the page before.";
-            return Err(ToolError::invalid_field("offset", detail));
-        }
-        return Ok(());
+    let (text, is_broken) = match whole_characters(bytes, is_last) {
+        Some(text) => (text, false),
+        None if offset == 0 => return Ok(()),
+        None => (valid_beginning(bytes)?, true),
     };
     output.notice = Some(NOTICE);
     output.next_offset = Some(size);
     "There is more: call get_attachment again with next_offset as offset, or use the url.".clone_into(&mut output.next);
     let (shown, _) = budget::cut(text, budget::COST_MAX.saturating_sub(budget::cost(&*output)));
-    output.next_offset = Some(offset + shown.len() as u64).filter(|next| *next < size);
-    if output.next_offset.is_none() {
+    let next_offset = offset + shown.len() as u64;
+    output.next_offset = Some(next_offset).filter(|next| *next < size && !(is_broken && shown.len() == text.len()));
+    if output.next_offset.is_none() && is_broken {
+        output.next = format!("From byte {next_offset} on the file is no text in UTF-8: the url is the whole of it.");
+    } else if output.next_offset.is_none() {
         "This is the end of the text. The url is the file as it is.".clone_into(&mut output.next);
     }
     output.text = Some(shown.to_owned());
@@ -213,6 +214,17 @@ fn whole_characters(bytes: &[u8], is_last: bool) -> Option<&str> {
         }
         Err(_) => None,
     }
+}
+
+/// What is text of bytes that are not all text, unless they begin in the middle of a character.
+fn valid_beginning(bytes: &[u8]) -> Result<&str, ToolError> {
+    if bytes.first().is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
+        let detail = "The file has no character that begins there: begin with 0, or with the next_offset of the page before. If this \
+                      is that, the file is no text from there on; use the url.";
+        return Err(ToolError::invalid_field("offset", detail));
+    }
+    let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    Ok(bytes.get(..end).and_then(|valid| std::str::from_utf8(valid).ok()).unwrap_or_default())
 }
 
 /// The type without its parameters.

@@ -136,6 +136,25 @@ fn what_is_no_text_is_a_link_and_an_offset_inside_a_character_is_refused() {
 }
 
 #[test]
+fn a_text_that_ends_in_something_else_is_read_as_far_as_it_goes() {
+    let (world, _) = world();
+    let text = "0123456789".repeat(6_000);
+    for broken in [&b"\xe9t\xe9"[..], b"\xff", "漢".as_bytes().get(..2).unwrap()] {
+        let bytes = [text.as_bytes(), broken].concat();
+        let files = json!([{ "name": "a.log", "base64": STANDARD.encode(bytes) }]);
+        let file = file_of(&world, &submit(&world, files).unwrap());
+        let (mut read, mut offset, mut last) = (String::new(), Some(0), Json::Null);
+        while let Some(at) = offset {
+            last = get(&world, &file, json!({ "offset": at })).unwrap();
+            read.push_str(last["text"].as_str().unwrap());
+            offset = last["next_offset"].as_u64();
+        }
+        assert_eq!(read, text);
+        assert!(last["next"].as_str().unwrap().starts_with("From byte 60000 on the file is no text"), "{last}");
+    }
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_its_place_and_nothing_is_submitted() {
     let (world, _) = world();
     let large = "a".repeat(INLINE_FILE_BYTES_MAX + 1);
