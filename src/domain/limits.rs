@@ -20,6 +20,14 @@ pub const LOOSE_FILE_MS: i64 = 86_400_000;
 pub const UPLOAD_MS: i64 = 3_600_000;
 /// How long the body of an upload may stand still, in milliseconds.
 pub const UPLOAD_STALL_MS: u32 = 60_000;
+/// How long one piece of an upload may take, in milliseconds: there is room for only so many.
+pub const UPLOAD_PIECE_MS: u32 = 300_000;
+/// Pieces of uploads that are in memory at a time, and as many of downloads: an object has 128 MB for everything.
+pub const PIECES_HELD_MAX: u32 = 16;
+/// How much of a piece is given to the client of a download at a time, in bytes.
+pub const DOWNLOAD_PART_BYTES: u32 = 65_536;
+/// How long a client may take for that before its piece makes room for others, in milliseconds.
+pub const DOWNLOAD_SLOW_MS: u32 = 1_000;
 /// What the hub reads of a body that it has refused, so that its sender, who may look at nothing before all is sent, gets to
 /// see why, in bytes.
 pub const UNREAD_BYTES_MAX: u32 = 104_857_600;

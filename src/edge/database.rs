@@ -14,7 +14,7 @@ use worker::js_sys::JsString;
 use worker::{SqlStorage, State, Storage, console_error, web_sys};
 
 use super::glue::{self, Bound, Found};
-use crate::domain::limits::CHUNK_BYTES;
+use crate::domain::limits::{CHUNK_BYTES, DOWNLOAD_PART_BYTES, DOWNLOAD_SLOW_MS, PIECES_HELD_MAX};
 use crate::http::message::Slice;
 use crate::store::attachments;
 use crate::store::database::{Database, DatabaseError, Row, RowsUsed, Value, check_storable};
@@ -65,8 +65,10 @@ impl ObjectDatabase {
         let (from, bytes) = (slice.from as f64, slice.bytes as f64);
         let chunk = CHUNK_BYTES as u64;
         self.count((slice.from + slice.bytes).div_ceil(chunk) - slice.from / chunk, 0);
-        let sql = self.sql.as_ref();
-        glue::send_out(status, headers, sql, &statement, &slice.content_id, from, bytes, CHUNK_BYTES as u32)
+        let (sql, id) = (self.sql.as_ref(), &slice.content_id);
+        let bounds = (CHUNK_BYTES as u32, DOWNLOAD_PART_BYTES, PIECES_HELD_MAX, DOWNLOAD_SLOW_MS);
+        let (piece, part, pieces_max, slow_ms) = bounds;
+        glue::send_out(status, headers, sql, &statement, id, from, bytes, piece, part, pieces_max, slow_ms)
     }
 
     /// Counts rows that the object wrote beside SQL: each move of the alarm is billed as one.

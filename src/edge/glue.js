@@ -163,23 +163,60 @@ async function inTime(promise, ms) {
   }
 }
 
-/** The body of an upload in pieces. They come one after the other in the same memory. */
+/** Memory for so many pieces, whoever they belong to: who comes when all of it is used waits in a queue, and holds nothing. */
+class Room {
+  constructor() {
+    this.used = 0;
+    this.queue = [];
+  }
+
+  async enter(piecesMax) {
+    if (this.used >= piecesMax) await new Promise((resolve) => this.queue.push(resolve));
+    else this.used += 1;
+  }
+
+  leave() {
+    const next = this.queue.shift();
+    if (next === undefined) this.used -= 1;
+    else next();
+  }
+}
+
+const [roomIn, roomOut] = [new Room(), new Room()];
+
+/** Gives memory back, unless the runtime has it. */
+function free(buffer) {
+  if (!buffer.detached) buffer.transfer(0);
+}
+
+/** The body of an upload in pieces. The memory of one is given back when the next is asked for. */
 export class Intake {
-  constructor(request, pieceBytes, stallMs) {
+  constructor(request, pieceBytes, piecesMax, stallMs, pieceMs) {
     this.reader = request.body?.getReader({ mode: "byob" });
-    this.buffer = new ArrayBuffer(pieceBytes);
-    this.stallMs = stallMs;
+    this.buffer = new ArrayBuffer(0);
+    Object.assign(this, { pieceBytes, piecesMax, stallMs, pieceMs });
     this.isOver = this.reader === undefined;
   }
 
-  /** The next bytes, fewer than a piece has only at the end; "stalled" or "broken" if they do not come. */
+  /** The next bytes, fewer than a piece has only at the end; "stalled" or "broken" if they do not come, or too slowly. */
   async next() {
-    const pieceBytes = this.buffer.byteLength;
+    free(this.buffer);
+    await roomIn.enter(this.piecesMax);
+    try {
+      this.buffer = new ArrayBuffer(this.pieceBytes);
+      return await this.fill(Date.now() + this.pieceMs);
+    } finally {
+      roomIn.leave();
+    }
+  }
+
+  async fill(deadline) {
     let filled = 0;
-    while (!this.isOver && filled < pieceBytes) {
+    while (!this.isOver && filled < this.pieceBytes) {
       let part;
       try {
-        part = await inTime(this.reader.read(new Uint8Array(this.buffer, filled)), this.stallMs);
+        const ms = Math.min(this.stallMs, deadline - Date.now());
+        part = await inTime(this.reader.read(new Uint8Array(this.buffer, filled)), ms);
       } catch {
         this.isOver = true;
         return "broken";
@@ -199,31 +236,54 @@ export class Intake {
 
   /** The response to it. */
   answer(status, lines, body, bytesMax, ms) {
+    free(this.buffer);
     if (this.isOver) return respond(status, lines, body);
     return respondUnread(status, lines, body, this.reader, bytesMax, ms);
   }
 }
 
 /**
- * A response whose body is a part of a file. A piece is read when the client has taken the one before, and goes from the database
- * to the client without a copy. Its memory is given back at once: left to the garbage collector, it would be hundreds of megabytes.
- * A file that is deleted meanwhile ends in an error, never in less than was announced.
+ * A response whose body is a part of a file. A piece is read when there is room for it, and given out part by part as the client
+ * takes them; one that takes none for `slowMs` holds no more than a part, and its piece is read again when it goes on. Memory is
+ * given back at once: left to the garbage collector, it would be hundreds of megabytes. A file that is deleted meanwhile ends in
+ * an error, never in less than was announced.
  */
-export function sendOut(status, lines, sql, statement, contentId, from, bytes, pieceBytes) {
+export function sendOut(status, lines, sql, statement, contentId, from, bytes, pieceBytes, partBytes, piecesMax, slowMs) {
   const { readable, writable } = new FixedLengthStream(bytes);
   const writer = writable.getWriter();
-  const send = async () => {
-    let [at, end] = [from, from + bytes];
-    while (at < end) {
-      const number = Math.floor(at / pieceBytes);
-      const [row] = [...sql.exec(statement, contentId, number).raw()];
-      if (row === undefined) throw new Error("the file is gone");
-      const start = at - number * pieceBytes;
-      const piece = new Uint8Array(row[0]).subarray(start, start + end - at);
-      at += piece.length;
-      await writer.write(piece);
-      row[0].transfer(0);
+  const end = from + bytes;
+  /** Sends from there to the end of a piece: how far it came, and what has to be taken before it goes on. */
+  const sendPiece = async (begin) => {
+    const number = Math.floor(begin / pieceBytes);
+    const [row] = [...sql.exec(statement, contentId, number).raw()];
+    if (row === undefined) throw new Error("the file is gone");
+    const [offset, until] = [number * pieceBytes, Math.min(end, (number + 1) * pieceBytes)];
+    const piece = row[0];
+    try {
+      let at = begin;
+      while (at < until) {
+        const part = new Uint8Array(piece.slice(at - offset, Math.min(at + partBytes, until) - offset));
+        at += part.byteLength;
+        const taken = writer.write(part).then(() => free(part.buffer) ?? true);
+        if ((await inTime(taken, slowMs)) === null) return [at, taken];
+      }
+      return [at, null];
+    } finally {
+      free(piece);
     }
+  };
+  const send = async () => {
+    let [at, taken] = [from, null];
+    while (at < end) {
+      await taken;
+      await roomOut.enter(piecesMax);
+      try {
+        [at, taken] = await sendPiece(at);
+      } finally {
+        roomOut.leave();
+      }
+    }
+    await taken;
     await writer.close();
   };
   send().catch((error) => writer.abort(error).catch(() => {}));

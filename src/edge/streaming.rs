@@ -1,7 +1,8 @@
 //! Bodies that are too large for memory: uploads that come in, and files that go out.
 //!
 //! Invariants: of an upload one piece is in memory, whatever its length, and each is a turn of its own; of a file that goes out
-//! no more than what the client is about to take. Bytes that go out never enter this module.
+//! no more than what the client is about to take. Of all that come in there are `PIECES_HELD_MAX` pieces at most, and as many of
+//! all that go out, however many clients are slow. Bytes that go out never enter this module.
 
 use std::rc::Rc;
 
@@ -14,7 +15,9 @@ use super::glue::Intake;
 use super::object::{Object, with_rows};
 use super::{convert, problems};
 use crate::domain::file::Piece;
-use crate::domain::limits::{CHUNK_BYTES, UNREAD_BYTES_MAX, UNREAD_MS, UPLOAD_STALL_MS};
+use crate::domain::limits::{
+    CHUNK_BYTES, PIECES_HELD_MAX, UNREAD_BYTES_MAX, UNREAD_MS, UPLOAD_PIECE_MS, UPLOAD_STALL_MS,
+};
 use crate::http::message::{Outcome, Received, Request, Response};
 use crate::store::database::RowsUsed;
 
@@ -24,7 +27,7 @@ const STALLED: &str = "stalled";
 /// Lets the handler take the body of an upload, piece by piece, until it replies. How many that can be is the handler's to
 /// bound.
 pub async fn take_in(object: &Rc<Object>, web_request: &web_sys::Request, mut request: Request) -> JsValue {
-    let intake = Intake::new(web_request, CHUNK_BYTES as u32, stall_ms(&request));
+    let intake = Intake::new(web_request, CHUNK_BYTES as u32, PIECES_HELD_MAX, stall_ms(&request), UPLOAD_PIECE_MS);
     let mut spent = RowsUsed::default();
     loop {
         let response = match object.turn(&request, &mut spent) {

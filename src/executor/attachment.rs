@@ -124,8 +124,8 @@ fn abandon(hub: &Hub<'_>, request: &Request) {
 }
 
 fn stalled() -> Problem {
-    let detail = "The body stood still for a minute, so the upload was ended and nothing of it is kept. Send the whole file \
-                  again, without pauses.";
+    let detail = "The body stood still for a minute, or a MiB of it took more than five, so the upload was ended and nothing of it \
+                  is kept. Send the whole file again, without pauses.";
     Problem::new(408, "upload_stalled", "Upload stalled", detail).retry_after(1)
 }
 

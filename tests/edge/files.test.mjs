@@ -18,6 +18,8 @@ const LARGE_ROWS_MAX = 32;
 const SMALL_ROWS_MAX = 6;
 /** What memory may grow by while files pass through: the runtime's own buffers, and far less than a file. */
 const GROWTH_MAX = 12 * MIB;
+/** Clients that are slow at the same time. */
+const SLOW = 100;
 
 /** A hub with a task that an executor works on. */
 async function atWork(t, vars = {}) {
@@ -100,6 +102,43 @@ test("memory is flat whatever passes through", async (t) => {
     `of a slow one ${(slow / MIB).toFixed(1)} MiB`);
   assert.ok(downFive - downOnce < GROWTH_MAX, `five downloads took ${downFive - downOnce} bytes more than one`);
   assert.ok(slow - downOnce < GROWTH_MAX, `a slow reader took ${slow - downOnce} bytes more`);
+});
+
+test("many slow clients take little memory, and keep nobody else waiting for ever", async (t) => {
+  const { hub, claim } = await atWork(t);
+  const file = await randomFile(hub, 4 * MIB);
+  await attach(claim, "a.bin", file.bytes);
+  const { claim: next, files } = await handOver(claim);
+  const sockets = [];
+  t.after(() => sockets.forEach((socket) => socket.destroy()));
+  const send = (lines, body = "") => {
+    const socket = net.connect(hub.port, "127.0.0.1").on("error", () => {});
+    socket.write(`${lines.join("\r\n")}\r\nhost: hub\r\n\r\n`);
+    socket.write(body);
+    sockets.push(socket.pause());
+    return socket;
+  };
+  const before = (await memory(hub)).now;
+
+  const { pathname, search } = new URL(files[0].url);
+  for (let n = 0; n < SLOW; n += 1) send([`GET ${pathname}${search} HTTP/1.1`]);
+  await pass(3_000);
+  assert.equal(sha256((await curl([files[0].url])).bytes), sha256(file.bytes), "another download goes through");
+  const readers = (await memory(hub)).now - before;
+
+  // Each stops a little before its piece is whole, and is ended when it has stood still for long enough.
+  const fields = Object.entries(attachmentHeaders(next, { "x-test-stall": 1_000 }));
+  const headers = fields.map(([name, value]) => `${name}: ${value}`);
+  const beginning = file.bytes.subarray(0, MIB - 1_000);
+  for (let n = 0; n < SLOW; n += 1) {
+    const address = new URL(attachmentUrl(next, `slow ${n}`));
+    send([`PUT ${address.pathname}${address.search} HTTP/1.1`, ...headers, `content-length: ${2 * MIB}`], beginning);
+  }
+  await pass(1_000);
+  const writers = (await memory(hub)).now - before - readers;
+  assert.equal((await attach(next, "b.bin", file.bytes)).status, 201, "another upload has its turn");
+  t.diagnostic(`${SLOW} slow readers take ${(readers / MIB).toFixed(1)} MiB, as many writers ${(writers / MIB).toFixed(1)} more`);
+  assert.ok(readers < SLOW * MIB && writers < (SLOW / 2) * MIB, `${readers} and ${writers} bytes`);
 });
 
 /** Reads the beginning of a file, and is gone. */
