@@ -109,6 +109,8 @@ LINES_LOOKED_AT_MAX = 50
 ASK_WORD = "ASK:"  # How a model's answer begins that is a question.
 SESSION_KEPT_SECONDS = 30 * 86_400
 PIECE_BYTES = 65_536  # In which files are sent, received and hashed.
+NUMBER_MAX = 10 ** 15  # More than any time in milliseconds.
+TALKS_AT_ONCE_MAX = 16  # Of a command with its relay; each takes a descriptor that the heartbeats need, too.
 
 # Why a command is stopped, in the words of the log.
 STOPPED = {
@@ -159,14 +161,32 @@ def persist(call, until):
 # Decisions: pure functions, no clock, no I/O.
 
 def number(value, default=None):
-    """The value if it is a JSON number, else the default."""
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+    """The value if it is a JSON number that can be reckoned with, else the default."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_number and -NUMBER_MAX <= value <= NUMBER_MAX else default
+
+
+def parsed(text):
+    """The value of a JSON text, or ValueError: also for what only Python takes (NaN), and for what nests too deeply."""
+    try:
+        return json.loads(text, parse_constant=no_number, parse_float=finite)
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
+
+
+def no_number(text: str):
+    raise ValueError(f"{text} is no JSON")
+
+
+def finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) != float("inf") else no_number(text)
 
 
 def refusal_from(status: int, headers, data: bytes) -> HubError:
     """What an answer outside 2xx means. Proxies answer in formats of their own, so nothing is taken for granted."""
     try:
-        problem = json.loads(data)
+        problem = parsed(data)
     except ValueError:
         problem = None
     problem = problem if isinstance(problem, dict) else {}
@@ -214,7 +234,7 @@ def listen_pause(chance: float) -> float:
 def is_wake(text) -> bool:
     """Whether a message on the socket says that there is work. What is not understood is no wake."""
     try:
-        message = json.loads(text)
+        message = parsed(text)
     except (ValueError, TypeError):
         return False
     return isinstance(message, dict) and message.get("event") == "wake"
@@ -298,21 +318,28 @@ def safe_name(name: str) -> str:
 
 
 def files_in(folder: str):
-    """The regular files below a folder as (flat name, path), in order, and the names of what else lies there."""
-    files, others, names = [], [], set()
-    for place, folders, found in os.walk(folder):
-        folders.sort()
-        others += [os.path.relpath(os.path.join(place, name), folder) for name in folders
-                   if os.path.islink(os.path.join(place, name))]
-        for name in sorted(found):
-            path = os.path.join(place, name)
-            relative = os.path.relpath(path, folder)
+    """The regular files below a folder as (flat name, path), in order, and the names of what else lies there. Follows no
+    links, and needs no recursion, however deep the folders are."""
+    if os.path.islink(folder):
+        return [], ["$TASKHUB_OUT itself, now a link"]
+    files, others, names, left = [], [], set(), [""]
+    while left:
+        inside = left.pop()
+        try:
+            with os.scandir(os.path.join(folder, inside)) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:  # Not to be read, or deeper than a path can be long.
+            others += [inside] if inside else []
+            continue
+        left += [os.path.join(inside, entry.name) for entry in reversed(found) if entry.is_dir(follow_symlinks=False)]
+        for entry in found:
+            relative = os.path.join(inside, entry.name)
             flat = safe_name(relative.replace(os.sep, "_").encode(errors="replace").decode())
-            if not stat.S_ISREG(os.lstat(path).st_mode) or flat in names:
-                others.append(relative)
-            else:
-                files.append((flat, path))
+            if entry.is_file(follow_symlinks=False) and flat not in names:
+                files.append((flat, entry.path))
                 names.add(flat)
+            elif not entry.is_dir(follow_symlinks=False):
+                others.append(relative)
     return files, others
 
 
@@ -437,9 +464,10 @@ def input_files(context: dict):
     """Input files with the names that they get in a folder of ours: safe, and no two the same."""
     names = set()
     for entry in entries_of(context, "input_files")[:FILES_MAX]:
-        name = base = safe_name(str(entry.get("name")))
+        base, count = safe_name(str(entry.get("name"))), len(names)
+        name = base
         while name.lower() in names:
-            name = f"{len(names)}-{base}"
+            name, count = f"{count}-{base}", count + 1
         names.add(name.lower())
         yield name, entry
 
@@ -481,8 +509,8 @@ def answer_of(preset: Preset, workspace, head: bytes):
     whole = next(filter(None, (parsed_object("\n".join(said[n:])) for n in starts)), None) or {}
     answer, failed = head, bool(preset.failed) and whole.get(preset.failed[0]) == preset.failed[1]
     if preset.answer == "file":
-        with contextlib.suppress(OSError), open(workspace.answer, "rb") as file:
-            answer = file.read(OUTPUT_BYTES_MAX)
+        with contextlib.suppress(OSError):
+            answer = read_regular(workspace.answer, OUTPUT_BYTES_MAX)
         answer = last_message(said) if answer == head else answer
     elif preset.answer.startswith("json:"):
         text = whole.get(preset.answer[5:])
@@ -504,7 +532,7 @@ def last_message(lines: list) -> bytes:
 def parsed_object(text: str):
     """The JSON object that the text is, or None."""
     try:
-        value = json.loads(text)
+        value = parsed(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
@@ -582,11 +610,10 @@ class Checkpoint:
     def read(self):
         """The bytes and the value of what is new in the file; (None, None) if there is nothing new that can be sent."""
         try:
-            with open(self.path, "rb") as file:
-                data = file.read(self._bytes_max + 1)
+            data = read_regular(self.path, self._bytes_max + 1)
             if data in (b"", self._sent) or len(data) > self._bytes_max:
                 return None, None
-            return data, json.loads(data)
+            return data, parsed(data)
         except (OSError, ValueError):
             return None, None
 
@@ -596,16 +623,43 @@ class Checkpoint:
     def trouble(self):
         """Why what is in the file will not be given to the next attempt, or None."""
         try:
-            with open(self.path, "rb") as file:
-                data = file.read(self._bytes_max + 1)
+            data = read_regular(self.path, self._bytes_max + 1)
+            if len(data) > self._bytes_max:
+                return f"the checkpoint is longer than {self._bytes_max} bytes, so it is not kept"
             if data and data != self._sent:
-                json.loads(data)
+                parsed(data)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            return f"the checkpoint cannot be read ({one_line(str(error), 200)}), so it is not kept"
+        except ValueError as error:
             return f"the checkpoint file holds no JSON ({one_line(str(error), 100)}), so it is not kept"
-        too_long = f"the checkpoint is longer than {self._bytes_max} bytes, so it is not kept"
-        return too_long if len(data) > self._bytes_max else None
+        return None
+
+
+def open_regular(path: str):
+    """Opens a file that a command has left, if it is one: a pipe would wait for ever, and a link leads elsewhere."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    file = open(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError("it is not a regular file")
+    return file
+
+
+def read_regular(path: str, bytes_max: int) -> bytes:
+    with open_regular(path) as file:
+        return file.read(bytes_max)
+
+
+def pieces_of(file, size: int):
+    """The first `size` bytes of a file, piece by piece: one that grows meanwhile has an end, too."""
+    while size > 0:
+        piece = file.read(min(PIECE_BYTES, size))
+        if not piece:
+            return
+        size -= len(piece)
+        yield piece
 
 
 class Log:
@@ -638,7 +692,10 @@ class Hub:
 
     def call(self, path: str, body: dict, timeout: float, abortable: bool = False):
         """The answer's JSON object, or None for 204. Raises HubError."""
-        data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        try:
+            data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        except RecursionError:
+            raise HubError(400, "too_deep", "what is to be sent nests too deeply", False) from None
         return self._exchange("POST", path, timeout, data, {"Content-Type": "application/json"}, abortable)
 
     def fetch(self, path: str, timeout: float, take=None):
@@ -654,21 +711,20 @@ class Hub:
             raise HubError(0, "no_link", "the file's link is not one of this hub's", False)
         self.fetch(f"{parts.path[start:]}?{parts.query}", FILE_TIMEOUT_SECONDS, take)
 
-    def attach(self, proof: dict, name: str, path: str) -> dict:
+    def attach(self, proof: dict, name: str, path: str, bytes_max=None) -> dict:
         """Sends a regular file, piece by piece, with its sha256. Raises HubError, or OSError if it cannot be read."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode):
-                raise OSError("it is not a regular file")
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if bytes_max is not None and size > bytes_max:  # A sparse file can take hours to read.
+                raise HubError(413, "too_large", f"it has {size} bytes; the hub takes at most {bytes_max}", False)
             digest = hashlib.sha256()
-            for piece in iter(lambda: file.read(PIECE_BYTES), b""):
+            for piece in pieces_of(file, size):
                 digest.update(piece)
             file.seek(0)
             query = urllib.parse.urlencode({"task_id": proof["task_id"], "name": name})
-            headers = {"Content-Length": str(about.st_size), "X-Claim-Token": proof["claim_token"],
-                       "X-Sha256": digest.hexdigest()}
-            return self._exchange("PUT", f"/executor/attachment?{query}", FILE_TIMEOUT_SECONDS, file, headers) or {}
+            headers = {"Content-Length": str(size), "X-Claim-Token": proof["claim_token"], "X-Sha256": digest.hexdigest()}
+            body = pieces_of(file, size)
+            return self._exchange("PUT", f"/executor/attachment?{query}", FILE_TIMEOUT_SECONDS, body, headers) or {}
 
     def _exchange(self, method, path, timeout, body, headers, abortable=False, take=None):
         """One call, one connection. `take` gets the raw answer: `bytes` all of it, a function one piece after another."""
@@ -714,7 +770,7 @@ class Hub:
         data = response.read(ANSWER_BYTES_MAX)
         if response.status == 204:
             return None
-        answer = json.loads(data)
+        answer = parsed(data)
         if not isinstance(answer, dict):
             raise ValueError("the answer is not a JSON object")
         return answer
@@ -1039,8 +1095,45 @@ class Workspace:
         bring_files(hub, claim.context, self.input, until)
 
     def remove(self):
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         os.close(self._held)
+
+
+def remove_tree(folder: str):
+    """Removes a folder as far as may be, whatever a command has left in it. Folders in folders are first moved up, so
+    that no depth needs recursion or a long path; those that forbid it are opened. Links are not followed."""
+    before, found = None, []
+    while before is None or found != before:
+        before = found
+        with contextlib.suppress(OSError):
+            os.chmod(folder, 0o700)
+        try:
+            with os.scandir(folder) as entries:
+                here = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            return
+        found = [entry.name for entry in here]
+        if not found:
+            break
+        for entry in here:
+            with contextlib.suppress(OSError):
+                empty(entry.path, folder) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
+def empty(folder: str, top: str):
+    """Removes a folder; those in it go to `top`. Raises OSError."""
+    os.chmod(folder, 0o700)
+    with os.scandir(folder) as entries:
+        here = list(entries)
+    for entry in here:
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.path, 0o700)
+            os.rename(entry.path, os.path.join(top, f".{uuid.uuid4().hex}"))
+        else:
+            os.unlink(entry.path)
+    os.rmdir(folder)
 
 
 def work_root() -> str:
@@ -1057,14 +1150,22 @@ def bring_files(hub: Hub, context: dict, folder: str, until):
 
 def bring_file(hub: Hub, entry: dict, path: str):
     """Downloads one file to `path`. Raises HubError, also if what came is not what was sent."""
-    digest = hashlib.sha256()
-    with open(path, "wb") as file:
+    digest, name = hashlib.sha256(), one_line(str(entry.get("name")), 80)
+    left = number(entry.get("size"), float("inf"))
+    with open(path, "wb", buffering=0) as file:
         def take(piece):
+            nonlocal left
+            left -= len(piece)
+            if left < 0:
+                raise HubError(0, "wrong_size", f"{name} is longer than its {entry.get('size')} bytes", True)
             digest.update(piece)
-            file.write(piece)
+            try:
+                file.write(piece)
+            except OSError as error:
+                raise HubError(0, "not_written", f"{name} cannot be written to {path}: {error}", False) from error
         hub.bring(str(entry.get("url")), take)
     if digest.hexdigest() != entry.get("sha256"):
-        raise HubError(0, "wrong_sha256", f"{one_line(str(entry.get('name')), 80)} came damaged", True)
+        raise HubError(0, "wrong_sha256", f"{name} came damaged", True)
 
 
 def processes_of(folder: str) -> list:
@@ -1097,10 +1198,11 @@ def clear_remains(state: str):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
             about = os.lstat(path)
-            is_old = time.time() - about.st_mtime > REMAINS_SECONDS_MIN
-            if about.st_uid == os.getuid() and is_old and is_abandoned(path):
+            # A relay that starts holds its folder before it makes anything in it.
+            is_begun = os.path.isdir(os.path.join(path, "out")) or time.time() - about.st_mtime > REMAINS_SECONDS_MIN
+            if about.st_uid == os.getuid() and is_begun and is_abandoned(path):
                 kill_strays(path)
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
     sessions = os.path.join(state, "sessions")
     for name in os.listdir(sessions) if os.path.isdir(sessions) else []:
         with contextlib.suppress(OSError):
@@ -1196,23 +1298,33 @@ class Inlet(threading.Thread):
     def __init__(self, attempt: Attempt, path: str):
         super().__init__(daemon=True)
         self._attempt, self._server = attempt, socket.socket(socket.AF_UNIX)
+        self._places, self._is_closed = threading.Semaphore(TALKS_AT_ONCE_MAX), False
         self._server.bind(path)
         self._server.listen(16)
 
     def run(self):
-        while True:
+        while not self._is_closed:
+            self._places.acquire()  # Whoever floods waits.
             try:
                 connection, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            except (OSError, RuntimeError):  # Closed; or this machine has no descriptor or thread to spare just now.
+                self._places.release()
+                time.sleep(TICK_SECONDS)
 
     def close(self):
+        self._is_closed = True
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
     def _serve(self, connection):
+        try:
+            self._talk(connection)
+        finally:
+            self._places.release()
+
+    def _talk(self, connection):
         with connection, contextlib.suppress(OSError):
             connection.settimeout(INLET_SECONDS_MAX)
             with connection.makefile("rb") as lines:
@@ -1238,6 +1350,7 @@ class Attempt(threading.Thread):
         self._relay, self._hub, self._claim = relay, relay.hub, claim
         self._runner, self._preset = relay.work.runner, RUNNERS.get(relay.work.runner.preset)
         self._result_bytes_max = int(number(relay.limits.get("result_bytes_max"), RESULT_BYTES_DEFAULT))
+        self._file_bytes_max = number(relay.limits.get("attachment_bytes_max"))
         self._output = Output(OUTPUT_BYTES_MAX if self._preset else self._result_bytes_max)
         self._heartbeat = Heartbeat(relay.hub, claim, self._output, self._log)
         self._guard = guard_seconds(claim.seconds, relay.grace)
@@ -1264,10 +1377,12 @@ class Attempt(threading.Thread):
             self._report({"status": "failed", "retryable": True, "error": f"The relay could not run it: {error}"})
         finally:
             self._heartbeat.stop()
-            if self._workspace:
-                self._workspace.remove()
-            self._relay.log.secrets.discard(self._claim.token)
-            self._relay.ended(self)
+            try:
+                if self._workspace:
+                    self._workspace.remove()
+            finally:
+                self._relay.log.secrets.discard(self._claim.token)
+                self._relay.ended(self)
 
     def _run(self):
         reason = self._why_stop()
@@ -1421,7 +1536,8 @@ class Attempt(threading.Thread):
         if path == "/executor/action":
             return self._hub.call(path, {**body, **self._claim.proof}, CALL_TIMEOUT_SECONDS) or {}
         if path == "/executor/attachment":
-            return self._hub.attach(self._claim.proof, safe_name(str(body.get("name"))), str(body.get("file")))
+            name, file = safe_name(str(body.get("name"))), str(body.get("file"))
+            return self._hub.attach(self._claim.proof, name, file, self._file_bytes_max)
         if path == "task":
             return self._claim.given
         if path in ("/executor/result", "/executor/defer", "/executor/release"):
@@ -1448,8 +1564,13 @@ class Attempt(threading.Thread):
             self._keep(session)
         for field in ("result", "error"):
             if isinstance(outcome.get(field), str):
-                outcome[field] += notices
+                outcome[field] = self._with_notices(outcome[field], notices)
         self._report(outcome, path)
+
+    def _with_notices(self, text: str, notices: str) -> str:
+        """The text and what is to be said of it; shorter if the hub would not take both."""
+        most = self._result_bytes_max - len(notices.encode())
+        return result_text(text.encode(errors="replace"), 0, most) + notices if notices else text
 
     def _outcome(self, code: int, output: Output, said: bytes, failed: bool, reserved: int) -> dict:
         """What the output and the exit code mean."""
@@ -1485,7 +1606,7 @@ class Attempt(threading.Thread):
     def _attach_all(self) -> list:
         """Sends the files of the out folder; returns what is to be said of those that could not be sent."""
         files, others = files_in(self._workspace.output)
-        notices = [f"{one_line(name, 80)}: only regular files are, each under a name of its own"
+        notices = [f"{one_line(name, 80)}: only regular files are, each under a name of its own, in folders that can be read"
                    for name in others[:FILES_MAX]]
         notices += [f"{len(files) - FILES_MAX} more files: at most {FILES_MAX} are"] if len(files) > FILES_MAX else []
         began, proof = now(), self._claim.proof
@@ -1493,7 +1614,7 @@ class Attempt(threading.Thread):
             if self._why_stop() not in (None, "shutdown"):
                 break
             try:
-                persist(lambda _, name=name, path=path: self._hub.attach(proof, name, path),
+                persist(lambda _, name=name, path=path: self._hub.attach(proof, name, path, self._file_bytes_max),
                         lambda: min(self._claim.lease_end, began + RESULT_PATIENCE_SECONDS, self._relay.stop_by))
                 self._attached.append(name)
             except (HubError, OSError) as error:
@@ -1598,8 +1719,8 @@ class Relay:
             self._listener.stop()
 
     def refused_key(self):
-        self.stop("the hub does not accept this key (401): it was revoked, or belongs to another hub. "
-                  "Ask the owner for a new one, put it in TASKHUB_KEY or the key file, and start again", EXIT_USAGE)
+        self.stop("the hub does not accept this key (401): it was revoked, or belongs to another hub. Ask the owner for a "
+                  f"code ({ME} enroll CODE), or for a key if yours is in TASKHUB_KEY or a key file; then start again", EXIT_USAGE)
 
     def ended(self, attempt: Attempt):
         """An attempt is over: its slot is free."""
@@ -1745,7 +1866,7 @@ def read_config(path: str) -> dict:
     """What relay.json says; nothing if there is none. ValueError says what to mend in it."""
     try:
         with open(path, encoding="utf-8") as file:
-            config = json.load(file)
+            config = parsed(file.read())
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -1776,7 +1897,12 @@ class Setup:
         usual_config, self.state = places(environ)
         self.path = options.config or environ.get("TASKHUB_CONFIG") or usual_config
         self.options, self.environ, self._log = options, environ, log
-        self.config = read_config(self.path)
+        try:
+            self.config = read_config(self.path)
+        except (ValueError, OSError):
+            if options.verb != "enroll":  # That writes it anew, which is the way out.
+                raise
+            self.config = {}
         self.url = options.hub or environ.get("TASKHUB_URL") or self.config.get("url")
         log.secrets.update(self.config[name] for name in ("key", "wake_secret", "wake_bearer") if self.config.get(name))
         if self.config.get("path"):  # A service is started with less than its user's PATH.
@@ -1924,8 +2050,9 @@ def check_state(setup):
         return [Check("state", "wrong", f"others on this machine can look into {setup.state}, which holds claim tokens",
                       f"chmod 700 {shlex.quote(setup.state)}")]
     if not os.access(setup.state, os.W_OK | os.X_OK):
-        return [Check("state", "wrong", f"this user cannot write to {setup.state}",
-                      f"sudo chown -R {user_name()} {shlex.quote(setup.state)}")]
+        is_own = os.stat(setup.state).st_uid == os.getuid()
+        return [Check("state", "wrong", f"this user cannot write to {setup.state}", ("chmod 700" if is_own else
+                      f"sudo chown -R {user_name()}") + f" {shlex.quote(setup.state)}")]
     return [Check("state", "ok", setup.state, None)]
 
 
@@ -2144,7 +2271,7 @@ class Kept:
     def over(self):
         """Forgets the claim, unless the file holds a later one of the same task by now."""
         if read_config(self.path).get("claim_token") == self._kept["claim_token"]:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.folder)
             os.unlink(self.path)
 
 
@@ -2316,7 +2443,8 @@ def attach_verb(options, desk) -> int:
     answers = []
     for file in options.file:
         if not os.path.isfile(file):
-            raise ValueError(f"there is no file {file}: check its path")
+            raise ValueError(f"{file} is no file: of a folder or a pipe, make one file first (tar)" if os.path.exists(file) else
+                             f"there is no file {file}: check its path")
         answers.append(desk.attach(safe_name(options.name or os.path.basename(file)), os.path.realpath(file)))
     lines = [f"attached {a.get('name')}, {a.get('size')} bytes, as {a.get('id')}" for a in answers]
     say(options, {"attached": answers}, *lines)
@@ -2329,8 +2457,12 @@ def result_verb(options, desk) -> int:
         if text is not None:
             raise ValueError("give the result either as text or with --file")
         standard = contextlib.nullcontext(sys.stdin)
-        with standard if options.file == "-" else open(options.file, encoding="utf-8") as file:
-            text = file.read()
+        try:
+            with standard if options.file == "-" else open(options.file, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--file {options.file} is not to be read as text ({error}): check its path; what is no text goes "
+                             f"with {ME} attach, before the result") from error
     if text is None and options.data is None:
         raise ValueError(f'what is the result? {ME} result "text", --file FILE, or --file - for standard input')
     body = {"status": "failed", "error": text, "retryable": options.retryable} if options.failed else {
@@ -2365,7 +2497,7 @@ def json_argument(text, name: str):
         if text.startswith("@"):
             with open(text[1:], encoding="utf-8") as file:
                 text = file.read()
-        return json.loads(text)
+        return parsed(text)
     except (OSError, ValueError) as error:
         raise ValueError(f"{name} is not JSON ({error}): write it as in '{{\"page\": 3}}', or @FILE for a file") from error
 
@@ -2504,7 +2636,7 @@ def main(argv) -> int:
         log(f"{error.code}: {error.detail}")
         return EXIT_USAGE if error.status == 401 else EXIT_FAILED
     except (ValueError, OSError) as error:
-        log(str(error))
+        log(f"{error}; {ME} doctor says what stands in the way" if isinstance(error, PermissionError) else str(error))
         return EXIT_USAGE
 
 
