@@ -253,6 +253,8 @@ enrol() {
     fi
     if is_enrolled_already; then
         say "the code was used before, and this machine has a key that works: going on with that."
+        [ -z "$runner$command_line$queues$concurrency" ] ||
+            later "What this machine runs is as it was: to change that, edit $config, then run this with --upgrade."
         return
     fi
     cat "$temporary/complained" >&2

@@ -35,6 +35,7 @@ import base64
 import codecs
 import collections
 import contextlib
+import errno
 import fcntl
 import getpass
 import hashlib
@@ -89,6 +90,8 @@ ONCE_PATIENCE_SECONDS = 60  # How long `once` tries to reach the hub: whoever wo
 RESULT_PATIENCE_SECONDS = 900  # How long a result, or a file, is offered to a hub that takes heartbeats but not that.
 FILES_PATIENCE_SECONDS = 120  # How long input files are asked for.
 FILE_TIMEOUT_SECONDS = 60  # How long a file may stand still on its way.
+UNFIT_SECONDS = 60.0  # How long a machine that cannot hold a task claims none.
+UNFIT_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 STOP_PATIENCE_SECONDS = 10  # How long reports are still tried once the relay has been told to stop.
 GRACE_SECONDS, GRACE_LOST_SECONDS_MAX = 5.0, 1.0  # From SIGTERM to SIGKILL; shorter where another attempt may run.
 STOP_NOTICE_SECONDS = 1.0  # How long a command ended by a signal is watched for the same signal reaching us.
@@ -1372,6 +1375,11 @@ class Attempt(threading.Thread):
             why = f"The relay could not bring the input files: {error.detail}"
             self._report({"status": "failed", "retryable": True, "error": why})
         except Exception as error:  # A fault of this machine or of ours must not leave the task hanging.
+            if self._process is None and getattr(error, "errno", None) in UNFIT_ERRNOS:
+                # Not the task's fault: another machine may do it, and this one would spend the attempts of every task.
+                self._relay.rest(f"this machine cannot hold a task now ({error.strerror}): make room")
+                self._release(f"The machine of the relay could not hold it: {error.strerror}.")
+                return
             self._log(f"could not run the command: {type(error).__name__}: {error}")
             self.signal_group(signal.SIGKILL)
             self._report({"status": "failed", "retryable": True, "error": f"The relay could not run it: {error}"})
@@ -1655,8 +1663,8 @@ class Attempt(threading.Thread):
             if error.status == 401:
                 self._relay.refused_key()
 
-    def _release(self):
-        note = {"note": self._output.line} if self._output.line else {"note": "The relay was stopped before the end."}
+    def _release(self, why: str = "The relay was stopped before the end."):
+        note = {"note": self._output.line or why}
         data, value = self._heartbeat.checkpoint.read() if self._heartbeat.checkpoint else (None, None)
         try:
             kept = {} if data is None else {"checkpoint": value}
@@ -1679,6 +1687,7 @@ class Relay:
         self.stopping, self.stop_by, self.exit_code, self.limits = threading.Event(), float("inf"), EXIT_OK, {}
         self._attempts, self._ended, self._changed = set(), 0, threading.Condition()
         self._signals, self._claimed_before, self._listener = 0, False, listener
+        self._resting_until = 0.0
 
     def run(self) -> int:
         """Runs until drained, stopped by a signal, or refused for good; returns the exit code."""
@@ -1704,6 +1713,13 @@ class Relay:
     def _kill_all(self):
         for attempt in list(self._attempts):
             attempt.kill()
+
+    def rest(self, why: str):
+        """Claims nothing for a while; ends, if it was only to do what is ready."""
+        if self._drain:
+            return self.stop(f"{why}, then start again", EXIT_FAILED)
+        self.log(f"{why}; claiming again in {UNFIT_SECONDS:.0f} s")
+        self._resting_until = now() + UNFIT_SECONDS
 
     def stop(self, why: str, exit_code: int = EXIT_OK):
         """Stops claiming and every command; the first reason given counts."""
@@ -1762,6 +1778,7 @@ class Relay:
         with self._changed:
             self._changed.wait_for(lambda: len(self._attempts) < self._concurrency or self.stopping.is_set())
             ended = self._ended
+        self.stopping.wait(max(0.0, self._resting_until - now()))
         if self.stopping.is_set():
             return False
         try:
@@ -2144,7 +2161,8 @@ def check_runner(setup) -> Check:
     try:
         said = subprocess.run(
             [found, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=VERSION_SECONDS_MAX, check=True, env=setup.environ).stdout
+            timeout=VERSION_SECONDS_MAX, check=True,
+            env={name: value for name, value in setup.environ.items() if name != "TASKHUB_KEY"}).stdout
     except (OSError, subprocess.SubprocessError) as error:
         return Check("runner", "wrong", f"{found} --version does not work: {one_line(str(error), 200)}",
                      f"run it by hand; reinstall {runner.preset}, or sign in to it")
@@ -2404,7 +2422,7 @@ def ask_verb(options, desk) -> int:
     if not options.wait:
         answer = desk.call("/executor/result", {"status": "blocked", "question": options.question})
         desk.over()
-        say(options, answer, "asked; the task comes back with the answer, to you or to another executor", str(
+        say(options, answer, "asked; the task comes back with the answer, to you or to another executor, a few minutes after it", str(
             answer.get("next") or f"You are done with it for now. Next: {ME} claim"))
         return EXIT_OK
     answer = desk.call("/executor/heartbeat", {"question": options.question, "state": "input-required"})

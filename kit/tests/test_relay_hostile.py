@@ -48,7 +48,8 @@ class Commands(RelayTest):
         (folder / "out" / "module" / "file").touch()
         (folder / "out" / "module").chmod(0o555)
         (folder / "out" / "shut").mkdir(mode=0)
-        code = f"import sys; sys.path.insert(0, {str(pathlib.Path(relay.__file__).parent)!r}); import relay; relay.remove_tree({str(folder)!r})"
+        kit = str(pathlib.Path(relay.__file__).parent)
+        code = f"import sys; sys.path.insert(0, {kit!r}); import relay; relay.remove_tree({str(folder)!r})"
         if os.getuid() == 0:
             for place in (self.directory, self.temporary, folder, *folder.rglob("*")):
                 os.chown(place, 65534, 65534)
@@ -97,6 +98,19 @@ class Commands(RelayTest):
         result = self.run_once(f'rmdir "$TASKHUB_OUT"; ln -s {self.directory}/private "$TASKHUB_OUT"; echo done')
         self.assertEqual(self.hub.attached(), [])
         self.assertIn("not attached", result[0]["result"])
+
+    def test_a_machine_without_room_gives_the_task_back_and_spends_no_attempt(self):
+        (self.directory / "sitecustomize.py").write_text(
+            "import errno, os, tempfile\n"
+            "def full(*_, **__): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+            "tempfile.mkdtemp = full\n")
+        self.hub.script("claim", given(), given())
+        self.start("once", "echo done", env={"PYTHONPATH": str(self.directory)})
+        self.assertEqual(self.exit_code(), 1, self.log())
+        self.assertEqual(len(self.hub.bodies("claim")), 1, "it claims no second one")
+        self.assertEqual(self.hub.bodies("result"), [])
+        self.assertIn("No space left", self.hub.bodies("release")[0]["note"])
+        self.assertIn("make room", self.log())
 
     def test_a_flood_of_connections_takes_no_heartbeat_away(self):
         flood = ("import os, socket, time; kept = []\n"

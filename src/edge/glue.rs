@@ -74,13 +74,7 @@ extern "C" {
 
     /// Begins to read a request's body. Nobody else may.
     #[wasm_bindgen(constructor)]
-    pub fn new(
-        request: &web_sys::Request,
-        piece_bytes: u32,
-        pieces_max: u32,
-        stall_ms: u32,
-        piece_ms: u32,
-    ) -> Intake;
+    pub fn new(request: &web_sys::Request, piece_bytes: u32, pieces_max: u32, stall_ms: u32, piece_ms: u32) -> Intake;
 
     /// The promise of a `Uint8Array` with the next piece, or of a word that says why it does not come.
     #[wasm_bindgen(method)]

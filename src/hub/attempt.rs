@@ -14,6 +14,7 @@ use crate::domain::secret;
 use crate::domain::task::{Life, State};
 use crate::domain::text::cut_bytes;
 use crate::faults::{self, Fault};
+use crate::store::actions;
 use crate::store::database::DatabaseError;
 use crate::store::events::{self, EventRow, Kind};
 use crate::store::tasks::{self, AttemptWrites, TaskHead};
@@ -212,6 +213,9 @@ fn apply(
     let writes = AttemptWrites { question: question.or_else(|| own.question.clone()), ..own.clone() };
     let writes = (token_hash.as_str(), &writes);
     let wishes = tasks::finish(hub.db, task, &next, due_at, seq, hub.now, writes)?.ok_or_else(refused)?;
+    if matches!(change.event, Event::Deferred(..)) {
+        actions::hand_on(hub.db, &task.id, next.attempt)?;
+    }
     owed::owe(hub, effects, task, &next, &wishes)?;
     effects.task_changed(&task.id, next.state, &task.address);
     Ok(Ended { state: next.state, attempt: next.attempt, visible_at: next.visible_at })

@@ -60,6 +60,8 @@ const BEGIN_AGAIN: &str =
   WHERE task_id = ?1 AND key = ?2 AND recorded = 'failed'";
 const TAKE_UP: &str = "UPDATE actions SET last_attempt = ?3
   WHERE task_id = ?1 AND key = ?2 AND recorded = 'begun' AND last_attempt < ?3";
+const HAND_ON: &str = "UPDATE actions SET last_attempt = ?2 + 1
+  WHERE task_id = ?1 AND recorded = 'begun' AND last_attempt = ?2";
 const END: &str = "UPDATE actions SET recorded = ?3, last_attempt = ?4, ended_at = ?5, outcome = ?6
   WHERE task_id = ?1 AND key = ?2 AND recorded = 'begun'";
 const DELETE: &str = "DELETE FROM actions WHERE task_id = ?1";
@@ -72,6 +74,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("actions::insert", INSERT),
     ("actions::begin_again", BEGIN_AGAIN),
     ("actions::take_up", TAKE_UP),
+    ("actions::hand_on", HAND_ON),
     ("actions::end", END),
     ("actions::delete", DELETE),
 ];
@@ -131,6 +134,11 @@ pub fn begin_again(
 /// Notes that a later attempt has to do with an action that an earlier one left begun. `false`: nothing changed.
 pub fn take_up(db: &dyn Database, (task_id, key): (&str, &str), attempt: u32) -> Result<bool, DatabaseError> {
     db.change(TAKE_UP, &[task_id.into(), key.into(), attempt.into()])
+}
+
+/// Leaves what an attempt has begun to the next one, which answers for it then.
+pub fn hand_on(db: &dyn Database, task_id: &str, attempt: u32) -> Result<(), DatabaseError> {
+    db.change(HAND_ON, &[task_id.into(), attempt.into()]).map(drop)
 }
 
 /// Records what came of an action that is begun. `false`: it is not, and nothing changed.

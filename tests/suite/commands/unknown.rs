@@ -124,6 +124,24 @@ fn nobody_is_asked_without_a_reason() {
 }
 
 #[test]
+fn what_is_put_off_and_then_lost_is_asked_about() {
+    let (world, held) = paying();
+    for _ in 0..2 {
+        let held = if world.state(&held.id) == State::Working { held.clone() } else { world.claim(&held.key) };
+        world.does("defer", &held, json!({ "seconds": 60 }));
+        world.pass_and_sweep(60_000);
+        assert_eq!(world.state(&held.id), State::Submitted);
+    }
+    world.claim(&held.key);
+    world.pass_and_sweep(300_000);
+    assert_eq!(world.state(&held.id), State::InputRequired, "nobody ever said what came of it");
+    world.answer(&held.id, "It went through.").unwrap();
+    world.claim(&held.key);
+    world.pass_and_sweep(300_000);
+    assert_eq!(world.state(&held.id), State::Submitted, "what was asked once is not asked again");
+}
+
+#[test]
 fn a_budget_that_is_spent_is_spent() {
     for (words, lose) in LOSSES {
         let (world, held) = paying_for(Submit { max_attempts: Some(1), ..asking_task() });

@@ -275,7 +275,10 @@ fn files_whose_time_is_over_take_nobodys_place() {
     while world.run(hub::purge_files).0.unwrap() {
         batches += 1;
     }
-    assert!(rows(&world) == (0, 0) && batches > 5, "one purge goes on until nothing is left, a few at a time: {batches}");
+    assert!(
+        rows(&world) == (0, 0) && batches > 5,
+        "one purge goes on until nothing is left, a few at a time: {batches}"
+    );
 }
 
 #[test]

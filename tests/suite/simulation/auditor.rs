@@ -212,6 +212,7 @@ impl Auditor {
             Verb::Fail { .. } => Standing::Failed("executor_failed"),
             Verb::Defer { seconds } => {
                 assert_eq!(visible_at, Some(now + i64::from(*seconds) * 1000), "{id} is deferred as asked");
+                self.ledger.hand_on(id, task.attempt);
                 Standing::Waiting(now + i64::from(*seconds) * 1000)
             }
             Verb::Release => asked.unwrap_or(Standing::Ready),

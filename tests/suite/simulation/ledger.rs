@@ -108,6 +108,15 @@ impl Ledger {
         self.known.get(id).is_some_and(|actions| actions.values().any(left))
     }
 
+    /// The attempt puts its task off, and leaves what it has begun to the next one.
+    pub fn hand_on(&mut self, id: &str, attempt: u32) {
+        for action in self.known.get_mut(id).into_iter().flat_map(BTreeMap::values_mut) {
+            if action.last == Last::Begun && action.spoken_of_in == attempt {
+                action.spoken_of_in += 1;
+            }
+        }
+    }
+
     /// A step that an earlier attempt than this one has begun, and of which nobody knows what came of it.
     pub fn lost_step(&self, id: &str, attempt: u32) -> Option<u8> {
         let is_lost = |(_, action): &(&u8, &Known)| action.last == Last::Begun && action.began_in < attempt;
