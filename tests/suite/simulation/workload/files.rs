@@ -20,7 +20,7 @@ impl Workload {
             return vec![];
         }
         let count = 1 + self.chance.below(2) as usize;
-        let one = |name: &&str| InputFile::Inline(file(name, *self.chance.pick::<&str>(&CONTENTS)));
+        let one = |name: &&str| InputFile::Inline(file(name, self.chance.pick::<&str>(&CONTENTS)));
         NAMES.iter().take(count).map(one).collect()
     }
 
