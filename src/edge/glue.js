@@ -1,5 +1,6 @@
 // What every request needs of the runtime, each in one call: one crossing between Rust and JavaScript where the bindings
-// would make dozens. It decides nothing, and holds no state but the bodies that pass through it.
+// would make dozens. It decides nothing, and holds no state but the bodies that pass through it and how
+// many pieces of them are in memory.
 
 /** Method, address, then name and value of every header: one a line. None of them can contain a line break. */
 export function head(request) {
