@@ -412,7 +412,7 @@ class Stops(RelayTest):
         self.assertEqual(self.exit_code(), 2)
         self.wait_for_death(self.pids())
         self.assertEqual(self.hub.bodies("release"), [])
-        self.assertIn("Ask the owner for a new one", self.log())
+        self.assertIn("Ask the owner for a code", self.log())
 
 
 class Endings(RelayTest):

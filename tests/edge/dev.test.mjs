@@ -72,7 +72,9 @@ describe("scripts/dev", { concurrency: 2 }, () => {
       assert.match(secrets, new RegExp(`^${name}=\\S{16,}$`, "m"));
     }
     const [curl] = await first.untilPrinted(/curl -sS .*"shell".*/);
-    const { key } = JSON.parse(await shell(curl));
+    const { code, command } = JSON.parse(await shell(curl));
+    assert.ok(command.startsWith(`curl -fsSL ${hub.url}/kit/install.sh | sh -s -- --enroll ${code}`), command);
+    const { key } = (await api(hub, "POST", "/executor/enroll", { code, nonce: "a nonce of this test" })).body;
     assert.match(key, /^exk_shell\./);
     const id = await oneTask(hub, "one");
     assert.equal(await first.stop("SIGTERM"), 0);
